@@ -1,0 +1,458 @@
+//! Audit events: one type, one shape, whatever the outcome. Ids, hashes, classifications and durations: never input
+//! or output (INV-9).
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::actor::{ActorKind, Client, Identity, Surface};
+use crate::capability::{Risk, SideEffect};
+use crate::clock::Timestamp;
+use crate::outcome::ErrorCode;
+use crate::stage::Stage;
+use crate::{ApprovalId, CapabilityId, ExecutionId};
+
+/// The most bytes that one event may have in its stored form.
+pub const MAX_EVENT_BYTES: usize = 16 * 1024;
+
+/// Lists in events are cut to this many entries, with a count of all.
+pub(crate) const MAX_LIST: usize = 32;
+
+/// One audit event as it is stored and hashed. `seq`, its place in the log, is not part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEvent {
+    /// Unique everywhere.
+    pub id: String,
+    /// When, to the microsecond.
+    pub at: Timestamp,
+    /// What happened: the members `type` and `data`.
+    #[serde(flatten)]
+    pub kind: EventKind,
+    /// Who, from where, about what.
+    #[serde(flatten)]
+    pub envelope: Envelope,
+}
+
+/// The part of an event that all events of one execution share, as far as it is known yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Envelope {
+    /// Whose data it is about.
+    pub tenant: String,
+    /// Where the call came in.
+    pub surface: Surface,
+    /// Who; `None` if nobody was authenticated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<ActorRef>,
+    /// The agent software.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
+    /// The trip through the pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<ExecutionId>,
+    /// What was asked for. An id outside the grammar is recorded as its hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability_id: Option<CapabilityId>,
+    /// The caller's own id of the conversation: 1..=128 visible ASCII bytes, else dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// HMAC of the input hash under the tenant's evidence key, from stage 6 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_hash: Option<String>,
+    /// The policy set that decided, from stage 5 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_hash: Option<String>,
+}
+
+/// An actor as events name it: attributes never.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorRef {
+    /// Who vouched for the id, if somebody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The actor's id.
+    pub id: String,
+    /// The actor's kind.
+    pub kind: ActorKind,
+}
+
+impl Envelope {
+    /// What is known of a call before anything is looked up.
+    pub(crate) fn of(identity: &Identity) -> Self {
+        Self {
+            tenant: identity.tenant.to_string(),
+            surface: identity.surface,
+            actor: identity.actor().map(ActorRef::from),
+            client: identity.client.clone(),
+            execution_id: None,
+            capability_id: None,
+            correlation_id: None,
+            input_hash: None,
+            policy_hash: None,
+        }
+    }
+}
+
+impl From<&crate::Actor> for ActorRef {
+    fn from(actor: &crate::Actor) -> Self {
+        Self { issuer: actor.issuer.clone(), id: actor.id.clone(), kind: actor.kind }
+    }
+}
+
+/// Whether the effect took place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "plain words")]
+pub enum Executed {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// Why a call was refused, for the record. Outside, the first three look the same (INV-7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "document 3 is the table")]
+pub enum DenialReason {
+    Unknown,
+    NotExposed,
+    Hidden,
+    PolicyDenied,
+    PolicyFailed,
+}
+
+/// A policy that took part in a decision.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PolicyRef {
+    /// Its `@id`.
+    pub id: String,
+    /// `permit`, `forbid`, `gate` or `hide`.
+    pub effect: String,
+}
+
+/// A policy that could not be evaluated. Never Cedar's own text, which carries input.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PolicyError {
+    /// Its `@id`.
+    pub policy: String,
+    /// The variant of the error, `integer_overflow`.
+    pub kind: String,
+}
+
+/// How many people must approve, by type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Requirement {
+    /// The approval's type, `manager`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many distinct people, 1..=16.
+    pub quorum: u32,
+}
+
+/// A person who decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApproverRef {
+    /// The approver's id.
+    pub id: String,
+    /// The approver's kind.
+    pub kind: ActorKind,
+    /// Who vouched for the id, `cli:<os user>` on the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+}
+
+/// One decision about an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionData {
+    /// Which approval.
+    pub approval_id: ApprovalId,
+    /// The type that was decided.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many distinct people approved this type, with this decision.
+    pub have: u32,
+    /// How many are needed.
+    pub need: u32,
+    /// Who decided.
+    pub approver: ApproverRef,
+    /// How the decision came in: a surface, `cli` or `inline`.
+    pub via: String,
+    /// The salted digest of the comment, if there was one. Its text is in an erasable side table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// Who settled an execution after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "document 3 is the table")]
+pub enum ReconciledBy {
+    LateFinish,
+    Hook,
+    Operator,
+}
+
+/// What an execution was settled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "plain words")]
+pub enum ReconciledTo {
+    Completed,
+    Failed,
+    NotExecuted,
+}
+
+/// What happened: document 3's catalogue. Later parts add types, and never change one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "document 3 is the table")]
+pub enum EventKind {
+    #[serde(rename = "capabilities.discovered")]
+    Discovered { count: usize, digest: String },
+    #[serde(rename = "capability.requested")]
+    Requested {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        side_effect: Option<SideEffect>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        risk: Option<Risk>,
+        /// On resume; a malformed one is hashed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval_id: Option<String>,
+    },
+    #[serde(rename = "capability.denied")]
+    Denied {
+        reason: DenialReason,
+        public_code: ErrorCode,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        policies: Vec<PolicyRef>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        errors: Vec<PolicyError>,
+    },
+    #[serde(rename = "capability.approval_requested")]
+    ApprovalRequested {
+        approval_id: ApprovalId,
+        /// HMAC of the binding hash under the tenant's evidence key.
+        binding_hash: String,
+        reasons: Vec<String>,
+        requirements: Vec<Requirement>,
+        expires_at: Timestamp,
+        policies: Vec<PolicyRef>,
+        /// Whether an earlier call had filed it.
+        existing: bool,
+        /// Whether this ended the execution; false while an inline approver is asked.
+        suspended: bool,
+    },
+    #[serde(rename = "capability.approved")]
+    Approved(DecisionData),
+    #[serde(rename = "capability.rejected")]
+    Rejected(DecisionData),
+    #[serde(rename = "capability.approval_withdrawn")]
+    ApprovalWithdrawn {
+        approval_id: ApprovalId,
+        /// `requester`, `operator` or `superseded`.
+        by: String,
+    },
+    #[serde(rename = "capability.approval_expired")]
+    ApprovalExpired { approval_id: ApprovalId },
+    #[serde(rename = "capability.started")]
+    Started {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval_id: Option<ApprovalId>,
+        /// Whether the call has an idempotency key.
+        keyed: bool,
+        policies: Vec<PolicyRef>,
+        /// The digest of the capability's governance.
+        governance: String,
+    },
+    #[serde(rename = "capability.retried")]
+    Retried { attempt: u32, previous_code: ErrorCode },
+    #[serde(rename = "capability.completed")]
+    Completed { duration_us: u64, attempts: u32 },
+    #[serde(rename = "capability.failed")]
+    Failed {
+        code: ErrorCode,
+        stage: Stage,
+        retryable: bool,
+        attempts: u32,
+        executed: Executed,
+        /// Declared paths only.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+    },
+    #[serde(rename = "capability.cancelled")]
+    Cancelled { code: ErrorCode, duration_us: u64, executed: Executed },
+    #[serde(rename = "capability.replayed")]
+    Replayed { original_execution_id: ExecutionId },
+    #[serde(rename = "capability.interrupted")]
+    Interrupted {
+        executed: Executed,
+        /// `sweep` or `takeover`.
+        by: String,
+    },
+    #[serde(rename = "capability.reconciled")]
+    Reconciled {
+        by: ReconciledBy,
+        to: ReconciledTo,
+        /// False alerts: it may be a double effect.
+        applied: bool,
+    },
+    #[serde(rename = "management.denied")]
+    ManagementDenied {
+        action: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        execution_id: Option<String>,
+        code: ErrorCode,
+    },
+    #[serde(rename = "management.done")]
+    ManagementDone {
+        action: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        execution_id: Option<String>,
+    },
+    #[serde(rename = "policy.loaded")]
+    PolicyLoaded {
+        policy_hash: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        previous_hash: Option<String>,
+        files: usize,
+    },
+    #[serde(rename = "policy.refused")]
+    PolicyRefused {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        previous_hash: Option<String>,
+        files: usize,
+        problems: usize,
+    },
+    #[serde(rename = "auth.failed")]
+    AuthFailed { reason: String, count: u64 },
+}
+
+impl EventKind {
+    /// The `type` member.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Discovered { .. } => "capabilities.discovered",
+            Self::Requested { .. } => "capability.requested",
+            Self::Denied { .. } => "capability.denied",
+            Self::ApprovalRequested { .. } => "capability.approval_requested",
+            Self::Approved(_) => "capability.approved",
+            Self::Rejected(_) => "capability.rejected",
+            Self::ApprovalWithdrawn { .. } => "capability.approval_withdrawn",
+            Self::ApprovalExpired { .. } => "capability.approval_expired",
+            Self::Started { .. } => "capability.started",
+            Self::Retried { .. } => "capability.retried",
+            Self::Completed { .. } => "capability.completed",
+            Self::Failed { .. } => "capability.failed",
+            Self::Cancelled { .. } => "capability.cancelled",
+            Self::Replayed { .. } => "capability.replayed",
+            Self::Interrupted { .. } => "capability.interrupted",
+            Self::Reconciled { .. } => "capability.reconciled",
+            Self::ManagementDenied { .. } => "management.denied",
+            Self::ManagementDone { .. } => "management.done",
+            Self::PolicyLoaded { .. } => "policy.loaded",
+            Self::PolicyRefused { .. } => "policy.refused",
+            Self::AuthFailed { .. } => "auth.failed",
+        }
+    }
+
+    /// Whether it ends its execution. An execution has exactly one such event (INV-13).
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Self::Denied { .. }
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Cancelled { .. }
+            | Self::Replayed { .. }
+            | Self::Interrupted { .. } => true,
+            Self::ApprovalRequested { suspended, .. } => *suspended,
+            Self::Discovered { .. }
+            | Self::Requested { .. }
+            | Self::Approved(_)
+            | Self::Rejected(_)
+            | Self::ApprovalWithdrawn { .. }
+            | Self::ApprovalExpired { .. }
+            | Self::Started { .. }
+            | Self::Retried { .. }
+            | Self::Reconciled { .. }
+            | Self::ManagementDenied { .. }
+            | Self::ManagementDone { .. }
+            | Self::PolicyLoaded { .. }
+            | Self::PolicyRefused { .. }
+            | Self::AuthFailed { .. } => false,
+        }
+    }
+}
+
+/// An event ready to be stored: its canonical bytes, their leaf hash, and the columns that are searched by.
+#[derive(Clone, Debug)]
+pub(crate) struct EventRow {
+    pub(crate) id: String,
+    pub(crate) at: Timestamp,
+    pub(crate) kind: &'static str,
+    pub(crate) terminal: bool,
+    pub(crate) tenant: String,
+    pub(crate) execution: Option<String>,
+    pub(crate) capability: Option<String>,
+    pub(crate) actor: Option<String>,
+    /// RFC 8785 text: the bytes that are hashed are the bytes that are stored.
+    pub(crate) body: String,
+    /// Lower-case hexadecimal of the RFC 6962 leaf hash.
+    pub(crate) leaf: String,
+}
+
+impl AuditEvent {
+    /// The stored form. Too long an event loses its lists and texts, never its place.
+    pub(crate) fn into_row(self) -> EventRow {
+        let mut body = canonical(&self);
+        if body.len() > MAX_EVENT_BYTES {
+            let short = serde_json::json!({"id": self.id, "at": self.at, "type": self.kind.name(), "tenant": self.envelope.tenant,
+                "surface": self.envelope.surface, "executionId": self.envelope.execution_id, "capabilityId": self.envelope.capability_id,
+                "data": {"omittedBytes": body.len()}});
+            body = canonical(&short);
+        }
+        let leaf = leaf_hash(body.as_bytes());
+        EventRow {
+            at: self.at,
+            kind: self.kind.name(),
+            terminal: self.kind.is_terminal(),
+            execution: self.envelope.execution_id.map(|it| it.to_string()),
+            capability: self.envelope.capability_id.map(|it| it.to_string()),
+            actor: self.envelope.actor.map(|it| it.id),
+            tenant: self.envelope.tenant,
+            id: self.id,
+            body,
+            leaf,
+        }
+    }
+}
+
+/// RFC 8785 text of something that is made of plain data.
+pub(crate) fn canonical(value: &impl Serialize) -> String {
+    // Only a map with other keys than strings, or a number that JSON has no form for, could fail.
+    serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| Value::Null.to_string())
+}
+
+/// RFC 6962, section 2.1: `SHA-256(0x00 || leaf)`.
+pub(crate) fn leaf_hash(bytes: &[u8]) -> String {
+    let mut digest = Sha256::new();
+    digest.update([0]);
+    digest.update(bytes);
+    hex(&digest.finalize())
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}"); // into a String: cannot fail
+    }
+    text
+}

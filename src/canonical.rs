@@ -1,0 +1,1 @@
+//! Strict JSON, normalisation, RFC 8785 bytes, SHA-256.

@@ -1,0 +1,46 @@
+//! Countersign hands an application's procedures to AI agents as capabilities, and signs off every call: who asked,
+//! with exactly what input, under which policy, approved by whom, run how often.
+//!
+//! Reading order: [`Capability`] (register), `Engine` (build), `Caller` (invoke), [`Outcome`] (read).
+
+mod actor;
+mod approval;
+mod audit;
+mod canonical;
+mod capability;
+mod clock;
+mod engine;
+mod handler;
+mod id;
+mod invocation;
+mod outcome;
+mod policy;
+mod registry;
+mod schema;
+mod stage;
+mod store;
+
+pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
+pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict};
+pub use audit::{
+    ActorRef, ApproverRef, AuditEvent, DecisionData, DenialReason, Envelope, EventKind, Executed, PolicyError,
+    PolicyRef, ReconciledBy, ReconciledTo, Requirement,
+};
+pub use capability::{
+    ApprovalRule, Capability, CapabilityBuilder, Descriptor, Filter, Idempotency, Reconciliation, RequiresApproval,
+    ResourceMapping, Risk, SideEffect,
+};
+pub use clock::Timestamp;
+pub use engine::{BuildError, Problem};
+pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
+pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
+pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
+pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
+pub use policy::{PolicyProblem, PolicySource};
+pub use stage::{Output, Stage};
+
+/// A future that the engine stores.
+pub(crate) type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Any error, for logs.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
