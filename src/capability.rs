@@ -227,6 +227,20 @@ impl Governed {
         self.side_effect.is_read() || self.meta.idempotent
     }
 
+    /// An output without what never leaves.
+    pub(crate) fn redact(&self, output: Value) -> Value {
+        let output = crate::redact::without(output, &self.meta.redact.output);
+        match &self.meta.redact.function {
+            Some(function) => function(output),
+            None => output,
+        }
+    }
+
+    /// An input as approvers see it.
+    pub(crate) fn redact_for_display(&self, input: Value) -> Value {
+        crate::redact::without(input, &self.meta.redact.display)
+    }
+
     /// Whether idempotency keys count.
     pub(crate) fn uses_keys(&self) -> bool {
         !self.side_effect.is_read() || self.meta.idempotency.on_reads

@@ -109,6 +109,14 @@ impl Ids {
         self.sortable(3, "ins")
     }
 
+    /// A number in `0.0..1.0` that spreads retries. Not for secrets; always 0 where ids are counted.
+    pub(crate) fn jitter(&self) -> f64 {
+        match self {
+            Self::Random => f64::from(u16::from_le_bytes(random())) / f64::from(u16::MAX),
+            Self::Counted(_) => 0.0,
+        }
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the one place")]
     fn sortable(&self, kind: usize, prefix: &str) -> String {
         match self {

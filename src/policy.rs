@@ -47,6 +47,34 @@ pub struct PolicyProblem {
     pub fatal: bool,
 }
 
+impl PolicyProblem {
+    /// The checker itself failed: then nothing loads.
+    pub(crate) fn internal(cause: &crate::BoxError) -> Self {
+        Self {
+            file: String::new(),
+            line: 0,
+            column: 0,
+            policy: None,
+            what: format!("the policies could not be checked: {cause}"),
+            help: None,
+            excerpt: None,
+            fatal: true,
+        }
+    }
+}
+
+impl From<&str> for PolicySource {
+    fn from(directory: &str) -> Self {
+        Self::Directory(directory.into())
+    }
+}
+
+impl From<PathBuf> for PolicySource {
+    fn from(directory: PathBuf) -> Self {
+        Self::Directory(directory)
+    }
+}
+
 /// A loaded, validated, immutable policy set, compiled for one registry.
 pub(crate) struct PolicySet {}
 
@@ -112,6 +140,23 @@ pub(crate) enum ManageAction {
     ReadPolicies,
     PublishPolicies,
     ReadMetrics,
+}
+
+impl ManageAction {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Reject => "reject",
+            Self::ReadApprovals => "read_approvals",
+            Self::Withdraw => "withdraw",
+            Self::Resume => "resume",
+            Self::Reconcile => "reconcile",
+            Self::ReadAudit => "read_audit",
+            Self::ReadPolicies => "read_policies",
+            Self::PublishPolicies => "publish_policies",
+            Self::ReadMetrics => "read_metrics",
+        }
+    }
 }
 
 /// What a management action acts on.
@@ -186,6 +231,11 @@ impl PolicySet {
 
     /// Discovery.
     pub(crate) fn list(&self, _: &Principal, _: &Identity, _: Timestamp, _: &Governed) -> Listed {
+        todo!()
+    }
+
+    /// Whether a `@hide` policy could hold for this capability.
+    pub(crate) fn may_hide(&self, _: &Governed) -> bool {
         todo!()
     }
 

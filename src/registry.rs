@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::CapabilityId;
+use crate::builder::Problem;
 use crate::capability::{Draft, Governed};
-use crate::engine::Problem;
 
 /// All capabilities of an engine, in registration order.
 #[derive(Default)]
