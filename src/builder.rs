@@ -22,6 +22,18 @@ use crate::registry::Registry;
 use crate::store::{Config, KeySource, Store};
 use crate::trail::StageProbe;
 
+/// What a process is for (EXE-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line comes and goes"))]
+pub(crate) enum Role {
+    /// Stays: it also looks after the executions of dead processes.
+    Serves,
+    /// Comes and goes: it holds a lease, but never declares others dead.
+    Visits,
+    /// Only reads: its policy set never becomes the active one, so nothing could begin.
+    Looks,
+}
+
 /// Collects what an engine needs. An application exports this, not an [`Engine`], so that its tests can build theirs.
 #[must_use = "an engine is made by `build`"]
 pub struct EngineBuilder<C = ()> {
@@ -32,8 +44,7 @@ pub struct EngineBuilder<C = ()> {
     key: KeySource,
     lease: Duration,
     sweep: Duration,
-    /// Whether this process looks after the executions of dead ones: servers do, visitors do not (EXE-2).
-    serving: bool,
+    role: Role,
     approver: Option<InlineApprover>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
@@ -51,7 +62,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             key: KeySource::File,
             lease: Duration::from_secs(30),
             sweep: Duration::from_secs(5),
-            serving: true,
+            role: Role::Serves,
             approver: None,
             clock: Clock::System,
             ids: Ids::Random,
@@ -116,10 +127,10 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
-    /// For a process that comes and goes: it holds a lease, but never declares others dead.
+    /// What this process is for (default: it serves).
     #[cfg(feature = "cli")]
-    pub(crate) fn visiting(mut self) -> Self {
-        self.serving = false;
+    pub(crate) fn role(mut self, role: Role) -> Self {
+        self.role = role;
         self
     }
 
@@ -164,12 +175,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             ids: ids.clone(),
             lease: self.lease,
             renew: self.lease / 6,
-            sweep: self.serving.then_some(self.sweep),
+            sweep: (self.role == Role::Serves).then_some(self.sweep),
             key: self.key,
             probe: self.store_probe,
         };
         let store = Store::open(config).await.map_err(|error| BuildError { problems: vec![error.problem()] })?;
-        let opened = Policies::open(self.policies, &registry, &store, &clock, &ids).await;
+        let opened = Policies::open(self.policies, self.role, &registry, &store, &clock, &ids).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),
@@ -183,7 +194,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             approver: self.approver,
             probe: self.probe,
         });
-        if self.serving && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
+        if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(Arc::clone(&core).reconcile_by_hooks(self.sweep));
         }
         Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))

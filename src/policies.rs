@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::audit::{AuditEvent, Envelope, EventKind};
-use crate::builder::{BuildError, Problem};
+use crate::builder::{BuildError, Problem, Role};
 use crate::clock::Clock;
 use crate::id::Ids;
 use crate::policy::{self, PolicyProblem, PolicySet, PolicySource};
@@ -11,6 +11,9 @@ use crate::registry::Registry;
 use crate::store::op::{Activate, Active};
 use crate::store::{Store, StoreError};
 use crate::{BoxError, Identity};
+
+/// The generation of a set that only looks.
+const NEVER_ACTIVE: i64 = -1;
 
 /// A policy set with the generation of the active-set row under which it decides.
 pub(crate) struct Loaded {
@@ -41,6 +44,7 @@ impl Policies {
     /// Loads what is proposed and makes it the active set.
     pub(crate) async fn open(
         source: PolicySource,
+        role: Role,
         registry: &Arc<Registry>,
         store: &Store,
         clock: &Clock,
@@ -48,6 +52,9 @@ impl Policies {
     ) -> Result<(Self, Vec<PolicyProblem>), Vec<Problem>> {
         let (set, notes) = match load(&source, registry).await {
             Ok(loaded) => loaded,
+            Err(problems) if role == Role::Looks => {
+                return Err(problems.iter().filter(|it| it.fatal).map(Problem::from).collect());
+            }
             Err(problems) => {
                 let refused = refused(None, &problems);
                 if let Err(error) = store.append(vec![event(clock, ids, refused)]).await {
@@ -56,10 +63,17 @@ impl Policies {
                 return Err(problems.iter().filter(|it| it.fatal).map(Problem::from).collect());
             }
         };
-        let active = activate(&set, store, clock, ids).await.map_err(|error| {
-            vec![Problem::new("the database", format!("the policy set cannot be activated: {error}"), "see its log")]
-        })?;
-        let current = Loaded { set: Arc::new(set), generation: active.generation };
+        let generation = match role {
+            Role::Looks => NEVER_ACTIVE,
+            Role::Serves | Role::Visits => {
+                let active = activate(&set, store, clock, ids).await;
+                active.map(|it| it.generation).map_err(|error| {
+                    let what = format!("the policy set cannot be activated: {error}");
+                    vec![Problem::new("the database", what, "see to it, then start again")]
+                })?
+            }
+        };
+        let current = Loaded { set: Arc::new(set), generation };
         let current = RwLock::new(Arc::new(current));
         Ok((Self { source, current, changing: tokio::sync::Mutex::new(()) }, notes))
     }
