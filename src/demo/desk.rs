@@ -1,5 +1,6 @@
 //! The desk's data: in memory, the same at every start, and never another tenant's.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::JsonSchema;
@@ -20,7 +21,7 @@ struct Shop {
     customers: Vec<(&'static str, Customer)>,
     orders: Vec<(&'static str, Order)>,
     refunds: Mutex<Vec<Paid>>,
-    outbox: Mutex<Vec<Sent>>,
+    outbox: AtomicUsize,
 }
 
 /// A customer of the shop.
@@ -62,13 +63,6 @@ struct Paid {
     cents: u32,
 }
 
-/// A message that went out.
-#[derive(Debug)]
-struct Sent {
-    customer: String,
-    subject: String,
-}
-
 /// The archive does not answer. What it says is for the desk's own log: callers never see it.
 #[derive(Debug, thiserror::Error)]
 #[error("archive db-7.internal:5432 refused user `desk`: password `hunter2` has expired")]
@@ -83,7 +77,7 @@ impl Default for Desk {
             customers: customers(),
             orders: orders(),
             refunds: Mutex::default(),
-            outbox: Mutex::default(),
+            outbox: AtomicUsize::default(),
         };
         Self { tenant: ACME.into(), shop: Arc::new(shop) }
     }
@@ -103,7 +97,7 @@ impl Desk {
 
     /// How many messages went out: for tests that count effects.
     pub fn messages_sent(&self) -> usize {
-        self.shop.outbox.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.shop.outbox.load(Ordering::Relaxed)
     }
 
     pub(super) async fn customers(&self, query: &str) -> Vec<Customer> {
@@ -119,7 +113,10 @@ impl Desk {
 
     pub(super) async fn orders(&self, query: &str) -> Vec<Order> {
         round_trip().await;
-        self.own(&self.shop.orders).filter(|it| contains(&[&it.id, &it.item, &it.customer_id], query)).cloned().collect()
+        self.own(&self.shop.orders)
+            .filter(|it| contains(&[&it.id, &it.item, &it.customer_id], query))
+            .cloned()
+            .collect()
     }
 
     pub(super) async fn order(&self, id: &str) -> Result<Option<Order>, ArchiveDown> {
@@ -144,12 +141,10 @@ impl Desk {
         })
     }
 
-    /// Sends: the number of the message.
-    pub(super) async fn send(&self, customer: &Customer, subject: &str) -> usize {
+    /// Sends a message: its number.
+    pub(super) async fn send(&self) -> usize {
         round_trip().await;
-        let mut outbox = self.shop.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        outbox.push(Sent { customer: customer.id.clone(), subject: subject.to_owned() });
-        outbox.len()
+        self.shop.outbox.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Isolation is the application's own business, and it does not rely on anybody's policy for it.

@@ -85,7 +85,7 @@ struct Receipt {
 }
 
 async fn send(cx: Invocation<Desk>, input: Send) -> Result<Receipt, HandlerError> {
-    let customer = cx.app().customer(&input.customer_id).await.ok_or(NO_CUSTOMER)?;
-    let number = cx.app().send(&customer, &input.subject).await;
-    Ok(Receipt { message_id: format!("msg_{number}"), bytes: input.body.len(), approved_by: approvers(&cx) })
+    cx.app().customer(&input.customer_id).await.ok_or(NO_CUSTOMER)?;
+    let (message_id, bytes) = (format!("msg_{}", cx.app().send().await), input.subject.len() + input.body.len());
+    Ok(Receipt { message_id, bytes, approved_by: approvers(&cx) })
 }
