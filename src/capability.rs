@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::actor::Surface;
 use crate::handler::{self, DeclaredError, IntoHandlerError, Procedure};
 use crate::invocation::{AgentInvocationInfo, Invocation};
+use crate::redact::RedactPath;
 use crate::schema::{InputSchema, OutputSchema};
 use crate::{BoxFuture, CapabilityId};
 
@@ -215,6 +216,10 @@ pub(crate) struct Governed {
     pub(crate) output_schema: Arc<Value>,
     pub(crate) input: InputSchema,
     pub(crate) output: OutputSchema,
+    /// `meta.redact.output`, compiled.
+    pub(crate) redact_output: Vec<RedactPath>,
+    /// `meta.redact.display`, compiled.
+    pub(crate) redact_display: Vec<RedactPath>,
     /// SHA-256 of all governance as canonical JSON: changes when anything that was agreed to changes.
     pub(crate) digest: String,
     /// The procedure's place in the application's half of the registry.

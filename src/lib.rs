@@ -15,6 +15,7 @@ mod id;
 mod invocation;
 mod outcome;
 mod policy;
+mod redact;
 mod registry;
 mod schema;
 mod stage;
