@@ -172,6 +172,7 @@ pub(crate) fn decode<I: DeserializeOwned>(input: &Value) -> Result<I, serde_json
 pub(crate) fn input_schema<I: JsonSchema>() -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<I>().to_value();
     standardise(&mut schema);
+    forget_name(&mut schema);
     close_root(&mut schema);
     schema
 }
@@ -181,7 +182,13 @@ pub(crate) fn output_schema<O: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<O>().to_value();
     standardise(&mut schema);
+    forget_name(&mut schema);
     schema
+}
+
+/// Renaming a Rust type is no change of the contract.
+fn forget_name(schema: &mut Value) {
+    schema.as_object_mut().and_then(|it| it.remove("title"));
 }
 
 /// schemars writes `format: uint32` without bounds. No standard knows the format, so a strict validator refuses it,
@@ -219,7 +226,6 @@ fn bounds(format: &str) -> Option<(i64, i64)> {
 /// members silently. `additionalProperties` does not see through `oneOf` and friends, `unevaluatedProperties` does.
 fn close_root(schema: &mut Value) {
     let Some(root) = schema.as_object_mut() else { return };
-    root.remove("title"); // a Rust type's name: renaming it is no change of the contract
     let composed = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|it| root.contains_key(*it));
     match root.get("type").and_then(Value::as_str) {
         Some("null" | "object") => {}

@@ -117,14 +117,19 @@ impl InputSchema {
         } else {
             problems.whole("type"); // a type can demand what its schema does not say
         }
-        Err(Refused { outward: problems.outward(), paths: problems.paths(), well_formed: true })
+        Err(refused(problems, true))
     }
 
     fn faulty(&self, faults: &Faults) -> Refused {
         let mut problems = Problems::new(&self.document);
         faults.all.iter().for_each(|it| problems.fault(it));
-        Refused { outward: problems.outward(), paths: problems.paths(), well_formed: faults.well_formed }
+        refused(problems, faults.well_formed)
     }
+}
+
+fn refused(problems: Problems<'_>, well_formed: bool) -> Refused {
+    let problems = problems.settle();
+    Refused { outward: problems.outward(), paths: problems.paths(), well_formed }
 }
 
 impl OutputSchema {
@@ -138,7 +143,7 @@ impl OutputSchema {
         if let Err(first) = self.validator.validate(output) {
             problems.error(output, &first);
         }
-        Err(problems.lines())
+        Err(problems.settle().lines())
     }
 }
 

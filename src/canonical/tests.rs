@@ -60,14 +60,58 @@ fn what_json_leaves_open_is_refused_with_its_place() {
         r#"{"a~b/c":{"a":1,"a":1}, "n":1e20, "s":"\u0000"}"#,
     ];
     let table: Vec<_> = cases.iter().map(|it| format!("{} -> {}", it.escape_debug(), kinds(it))).collect();
-    insta::assert_snapshot!(table.join("\n"), @"");
+    insta::assert_snapshot!(table.join("\n"), @r#"
+    {\"a\":1,\"a\":2} -> duplicate member at `/a`
+    {\"x\":{\"a\":1,\"b\":2,\"a\":3}} -> duplicate member at `/x/a`
+    {\"amountCents\":1,\"amount\\u0043ents\":2} -> duplicate member at `/amountCents`
+    {\"x\":[{\"a\":1},{\"a\":1,\"a\":1}]} -> duplicate member at `/x/1/a`
+    {\"a\":\"x\\u0000y\"} -> NUL at `/a`
+    {\"a\\u0000\":1} -> NUL at ``
+    {\"a\":\"\\ud800\"} -> lone surrogate at `/a`
+    {\"\\udc00\":1} -> lone surrogate at ``
+    {\"a\":\"\\ud83d\\ude00\"} -> ok {"a":"😀"}
+    {\"a\":[0,1e999]} -> number range at `/a/1`
+    {\"a\":-1e999} -> number range at `/a`
+    {\"a\":9007199254740992} -> safe integer at `/a`
+    {\"a\":-9007199254740992} -> safe integer at `/a`
+    {\"a\":18446744073709551615} -> safe integer at `/a`
+    {\"a\":1e300} -> safe integer at `/a`
+    {\"a\":9007199254740993.0} -> safe integer at `/a`
+    {\"a\":9007199254740991,\"b\":-9007199254740991} -> ok {"a":9007199254740991,"b":-9007199254740991}
+    {\"$serde_json::private::RawValue\":\"{}\"} -> reserved member at ``
+    {\"a\":1} x -> not JSON at `` (malformed)
+    {\"a\":1}{} -> not JSON at `` (malformed)
+    {\"a\":1,} -> not JSON at `` (malformed)
+    {\'a\':1} -> not JSON at `` (malformed)
+    {\"a\":\"\u{1}\"} -> not JSON at `` (malformed)
+     -> not JSON at `` (malformed)
+    nul -> not JSON at `` (malformed)
+    NaN -> not JSON at `` (malformed)
+    01 -> not JSON at `` (malformed)
+    \u{feff}{} -> not JSON at `` (malformed)
+    {\"a\":1,\"a\":2 -> not JSON at `` (malformed)
+    {\"a~b/c\":{\"a\":1,\"a\":1}, \"n\":1e20, \"s\":\"\\u0000\"} -> duplicate member at `/a~0b~1c/a`, safe integer at `/n`, NUL at `/s`
+    "#);
 }
 
 #[test]
 fn integral_numbers_become_integers_and_others_stay() {
     let cases = ["1.0", "1e0", "-0", "-0.0", "0e5", "1.5", "1e-7", "-2.50", "100e-2", "1e-999", "4.35", "0.1"];
     let table: Vec<_> = cases.iter().map(|it| format!("{it} -> {}", text(&parse(it).unwrap()).unwrap())).collect();
-    insta::assert_snapshot!(table.join("\n"), @"");
+    insta::assert_snapshot!(table.join("\n"), @r#"
+    1.0 -> 1
+    1e0 -> 1
+    -0 -> 0
+    -0.0 -> 0
+    0e5 -> 0
+    1.5 -> 1.5
+    1e-7 -> 1e-7
+    -2.50 -> -2.5
+    100e-2 -> 1
+    1e-999 -> 0
+    4.35 -> 4.35
+    0.1 -> 0.1
+    "#);
 }
 
 #[test]
@@ -124,7 +168,7 @@ fn the_hash_is_the_documented_one() {
     let value = parse(r#"{ "orderId": "ord_1", "amountCents": 1e2 }"#).unwrap();
     let canonical = text(&value).unwrap();
     assert_eq!(canonical, r#"{"amountCents":100,"orderId":"ord_1"}"#);
-    insta::assert_snapshot!(input_hash("orders.refund", &canonical), @"");
+    insta::assert_snapshot!(input_hash("orders.refund", &canonical), @"sha256:eb06ced8e2dd58bbe4c633f47b50d1d27c66d855cdb8cafe7f534bb2009b96b7");
     assert_ne!(input_hash("orders.refund", &canonical), input_hash("orders.get", &canonical));
 }
 

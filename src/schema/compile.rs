@@ -151,6 +151,10 @@ fn invalid(at: &str, side: &str, document: &Value) -> Vec<Problem> {
 
 fn problem(at: &str, side: &str, error: &ValidationError<'_>) -> Problem {
     let pointer = error.instance_path().as_str();
+    if pointer.ends_with("/pattern") {
+        let what = format!("{side} schema: `{pointer}`: it is not a regular expression that is matched in linear time");
+        return Problem::new(at, what, "correct it; look-around and back-references are not supported");
+    }
     let place = if pointer.is_empty() { String::new() } else { format!("`{pointer}`: ") };
     Problem::new(
         at,

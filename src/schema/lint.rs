@@ -166,7 +166,8 @@ impl<'a> Walk<'a, '_> {
                 None => KEYWORDS.to_owned(),
             },
         };
-        self.problem(pointer, format!("keyword `{keyword}` would be ignored"), fix);
+        let fate = if keyword.starts_with('$') { "is not supported" } else { "would be ignored" };
+        self.problem(pointer, format!("keyword `{keyword}` {fate}"), fix);
     }
 
     fn check_references(&mut self) {

@@ -41,6 +41,6 @@ mod tests {
         let found = |name| nearest(declared.into_iter(), name);
         let names = ["dryrun", "orderld", "order_id", "orderRef", "i", "7", "zz", "canary-77", "dry-run!", "dryrum"];
         let near: Vec<_> = names.into_iter().map(|it| (it, found(it))).collect();
-        insta::assert_snapshot!(format!("{near:?}"), @"");
+        insta::assert_snapshot!(format!("{near:?}"), @r#"[("dryrun", Some("dry_run")), ("orderld", Some("orderId")), ("order_id", Some("orderId")), ("orderRef", None), ("i", Some("id")), ("7", None), ("zz", None), ("canary-77", None), ("dry-run!", Some("dry_run")), ("dryrum", Some("dry_run"))]"#);
     }
 }

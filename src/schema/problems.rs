@@ -16,9 +16,11 @@ use crate::outcome::Detail;
 pub(super) struct Problems<'a> {
     document: &'a Value,
     found: BTreeSet<Entry>,
+    /// Declared members that nothing evaluated: an echo of a choice that failed, unless none did.
+    echoes: BTreeSet<Entry>,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     path: String,
     keyword: String,
@@ -37,7 +39,7 @@ struct Located<'a> {
 
 impl<'a> Problems<'a> {
     pub(super) fn new(document: &'a Value) -> Self {
-        Self { document, found: BTreeSet::new() }
+        Self { document, found: BTreeSet::new(), echoes: BTreeSet::new() }
     }
 
     /// What is wrong with the text.
@@ -77,6 +79,11 @@ impl<'a> Problems<'a> {
     }
 
     fn undeclared(&mut self, at: &Located<'_>, name: &str, keyword: &str) {
+        if at.whole && declared::names(&at.facets).any(|it| it == name) {
+            let path = join(&at.path, name);
+            self.echoes.insert(Entry { declared: path.clone(), path, keyword: keyword.to_owned(), nearest: None });
+            return;
+        }
         let Some(near) = nearest(declared::names(&at.facets), name).filter(|_| at.whole) else {
             return self.add(at.path.clone(), keyword);
         };
@@ -116,6 +123,15 @@ impl<'a> Problems<'a> {
             push(&mut at.path, &segment);
         }
         at
+    }
+
+    /// All in order, without echoes of what is named anyway.
+    pub(super) fn settle(mut self) -> Self {
+        let has_choice = |it: &Entry| matches!(it.keyword.as_str(), "oneOf" | "anyOf");
+        if !self.found.iter().any(has_choice) {
+            std::mem::take(&mut self.echoes).into_iter().for_each(|it| self.insert(it));
+        }
+        self
     }
 
     /// What a caller may read.

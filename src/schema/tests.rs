@@ -86,7 +86,28 @@ fn r9_r10_problems_name_declared_places_and_near_names_only() {
         r#"null"#,
         r#"{"orderId":"o","amountCents":1.0}"#,
     ];
-    insta::assert_snapshot!(table(&refund(), texts), @"");
+    insta::assert_snapshot!(table(&refund(), texts), @r#"
+    {"orderId":"ord_1","dryrun":false} -> `/dryrun` additionalProperties (`dry_run`?) | 422 [""]
+    {"orderId":"ord_1","secret-canary":1,"other-canary":2} -> `` additionalProperties | 422 [""]
+    {"orderld":"ord_1"} -> `/orderId` required, `/orderld` additionalProperties (`orderId`?) | 422 ["", "/orderId"]
+    {"orderId":7,"amountCents":"12"} -> `/amountCents` type, `/orderId` type | 422 ["/amountCents", "/orderId"]
+    {"orderId":"o","amountCents":0} -> `/amountCents` minimum | 422 ["/amountCents"]
+    {"orderId":"o","items":[{"sku":"a"},{"sku":1},{"skv":"x"}]} -> `/items/1/sku` type, `/items/2/sku` required, `/items/2/skv` additionalProperties (`sku`?) | 422 ["/items/1/sku", "/items/2", "/items/2/sku"]
+    {"orderId":"o","labels":{"canary":7}} -> `/labels` type | 422 ["/labels"]
+    {"orderId":"o","address":{"zip":"canary","canary":{"deep":1}}} -> `/address/zip` pattern | 422 ["/address/zip"]
+    {"orderId":"o","orderId":"p"} -> `/orderId` duplicate member | 422 ["/orderId"]
+    {"orderId":"o","address":{"zip":"1000","z\u0069p":"2000"}} -> `/address/zip` duplicate member | 422 ["/address/zip"]
+    {"orderId":"o","labels":{"canary":"1","canary":"2"}} -> `/labels` duplicate member | 422 ["/labels"]
+    {"orderId":"o","labels":{"canary":{"a":1,"a":2}}} -> `/labels` duplicate member | 422 ["/labels"]
+    {"orderId":"o","amountCents":1e300} -> `/amountCents` safe integer | 422 ["/amountCents"]
+    {"orderId":"o\u0000"} -> `/orderId` NUL | 422 ["/orderId"]
+    {"orderId":"\ud800"} -> `/orderId` lone surrogate | 422 ["/orderId"]
+    {"orderId":"o","amountCents":1e999} -> `/amountCents` number range | 422 ["/amountCents"]
+    {"orderId":"o" -> `` not JSON | 400 [""]
+    [] -> `` type | 422 [""]
+    null -> `` type | 422 [""]
+    {"orderId":"o","amountCents":1.0} -> accepted
+    "#);
 }
 
 #[test]
@@ -106,7 +127,13 @@ fn a_tagged_choice_is_explained_by_the_branch_that_was_meant() {
         r#"{"kind":"canary"}"#,
         r#"{"kind":"cash","amount":1,"amuont":2}"#,
     ];
-    insta::assert_snapshot!(table(&schema, texts), @"");
+    insta::assert_snapshot!(table(&schema, texts), @r#"
+    {"kind":"card","number":"1"} -> accepted
+    {"kind":"card","number":7} -> `` oneOf, `/number` type | 422 ["", "/number"]
+    {"kind":"cash"} -> `` oneOf, `/amount` required | 422 ["", "/amount"]
+    {"kind":"canary"} -> `` oneOf | 422 [""]
+    {"kind":"cash","amount":1,"amuont":2} -> `/amuont` unevaluatedProperties (`amount`?) | 422 [""]
+    "#);
 }
 
 #[test]
@@ -160,7 +187,47 @@ fn r12_what_would_be_ignored_or_is_wrong_is_a_registration_problem() {
         json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": true}),
     ];
     let table: Vec<_> = schemas.into_iter().map(problems).collect();
-    insta::assert_snapshot!(table.join("\n--\n"), @"");
+    insta::assert_snapshot!(table.join("\n--\n"), @r#"
+    input schema: `/properties/a`: unknown format `luhn`, which would check nothing; use a format of JSON Schema 2020-12, or `pattern`
+    --
+    input schema: `/properties/a`: keyword `nullable` would be ignored; write `"type": ["string", "null"]`
+    input schema: `/properties/a`: keyword `example` would be ignored; write `examples`, an array
+    --
+    input schema: `/properties/a`: keyword `maxLenght` would be ignored; did you mean `maxLength`?
+    input schema: `/properties/a`: keyword `wholly` would be ignored; use the keywords of JSON Schema 2020-12, or a name that starts with `x-`
+    --
+    input schema: `/properties/a/type`: "strin" is not valid under any of the schemas listed in the 'anyOf' keyword; correct it; JSON Schema 2020-12 says what is allowed there
+    --
+    input schema: `/properties/a/pattern`: it is not a regular expression that is matched in linear time; correct it; look-around and back-references are not supported
+    --
+    input schema: `/properties/a/pattern`: it is not a regular expression that is matched in linear time; correct it; look-around and back-references are not supported
+    --
+    input schema: `/properties/a`: keyword `$dynamicRef` is not supported; refer to `#/$defs/..` with `$ref`
+    --
+    input schema: `/properties/a`: `$id` inside a schema; remove `$id`
+    --
+    input schema: `/properties/a`: `$ref` to `#/$defs/none`, where this schema has no schema; add it under `$defs`, or correct the reference
+    --
+    input schema: `/properties/a`: `$ref` to `#/properties/b/const`, where this schema has no schema; add it under `$defs`, or correct the reference
+    --
+    input schema: `/properties/a`: its own schema refuses the `default`; correct the `default`, or remove it
+    --
+    input schema: `/properties/a/items`: its own schema refuses the `default`; correct the `default`, or remove it
+    --
+    input schema: `/properties/a`: the schema applies itself to the same value, without end; remove the reference
+    --
+    input schema: its defaults add members without end, or more than 4,096; remove the `default` of the member that contains itself
+    --
+    input schema: the root does not say whether undeclared members are allowed; close it with `"additionalProperties": false`, or open it with `true`
+    --
+    input schema: the root is not an object; say `"type": "object"` at the root; a handler takes a struct or `()`
+    input schema: the root does not say whether undeclared members are allowed; close it with `"additionalProperties": false`, or open it with `true`
+    --
+    input schema: the root is not an object; say `"type": "object"` at the root; a handler takes a struct or `()`
+    input schema: the root does not say whether undeclared members are allowed; close it with `"additionalProperties": false`, or open it with `true`
+    --
+    input schema: dialect `http://json-schema.org/draft-07/schema#`; leave `$schema` out, or say `https://json-schema.org/draft/2020-12/schema`
+    "#);
 }
 
 #[test]
@@ -226,7 +293,25 @@ fn r37_no_problem_repeats_a_value() {
     let all = format!("{said:?}");
     assert!(!all.contains("canary"), "{all}");
     let shown: Vec<_> = said.iter().map(|it| it.outward.iter().map(shown).collect::<Vec<_>>().join(", ")).collect();
-    insta::assert_snapshot!(shown.join("\n"), @"");
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    `/apiKey` pattern
+    `/apiKey` maxLength
+    `/apiKey` minLength
+    `/apiKey` enum
+    `/apiKey` const
+    `/apiKey` type
+    `/apiKey` type
+    `/apiKey` format
+    `/apiKey` not
+    `/apiKey` oneOf
+    `/apiKey` anyOf
+    `/apiKey` maxLength, `/apiKey` pattern
+    `/apiKey` const
+    `/apiKey` false
+    `` additionalProperties, `/dependent` minProperties, `/dependent` type, `/dependent/b` required, `/list` contains, `/list` maxItems, `/list` uniqueItems, `/list/0` type, `/list/1` type, `/map` maxProperties, `/map` propertyNames, `/tuple/1` false
+    `/list` duplicate member
+    `` not JSON
+    "#);
 }
 
 #[test]
@@ -295,7 +380,13 @@ fn r21_defaults_are_applied_once_and_accepted_again() {
         r#"{"list":[{}],"choice":{}}"#,
     ];
     let table: Vec<_> = cases.iter().map(|it| format!("{it} -> {}", accepted(it).canonical)).collect();
-    insta::assert_snapshot!(table.join("\n"), @"");
+    insta::assert_snapshot!(table.join("\n"), @r#"
+    {} -> {"limit":10,"other":{"size":1,"sort":{"by":"id","desc":false}},"page":{"size":20,"sort":{"by":"id","desc":false}}}
+    {"limit":3,"page":{"size":2,"sort":{"by":"name","desc":true}}} -> {"limit":3,"other":{"size":1,"sort":{"by":"id","desc":false}},"page":{"size":2,"sort":{"by":"name","desc":true}}}
+    {"other":{},"page":{"sort":{}}} -> {"limit":10,"other":{"size":20,"sort":{"by":"id","desc":false}},"page":{"size":20,"sort":{"desc":false}}}
+    {"node":{"next":{"next":{"weight":2}}}} -> {"limit":10,"node":{"next":{"next":{"weight":2},"weight":1},"weight":1},"other":{"size":1,"sort":{"by":"id","desc":false}},"page":{"size":20,"sort":{"by":"id","desc":false}}}
+    {"list":[{}],"choice":{}} -> {"choice":{},"limit":10,"list":[{}],"other":{"size":1,"sort":{"by":"id","desc":false}},"page":{"size":20,"sort":{"by":"id","desc":false}}}
+    "#);
     for case in cases {
         let first = accepted(case);
         let again = accepted(&first.canonical);
