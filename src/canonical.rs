@@ -63,7 +63,9 @@ pub(crate) fn input_hash(capability: &str, canonical: &str) -> String {
 /// `sha256:` and hexadecimal, of the concatenation.
 pub(crate) fn sha256(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
-    parts.iter().for_each(|it| digest.update(it));
+    for part in parts {
+        digest.update(part);
+    }
     format!("sha256:{}", hex(&digest.finalize()))
 }
 

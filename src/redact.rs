@@ -85,7 +85,9 @@ impl Step {
 /// Removes what `paths` name. A named element becomes null, so that the others keep their places; `*` at the end
 /// empties an array.
 pub(crate) fn redact(value: &mut Value, paths: &[RedactPath]) {
-    paths.iter().for_each(|it| remove(value, &it.0));
+    for path in paths {
+        remove(value, &path.0);
+    }
 }
 
 fn remove(value: &mut Value, steps: &[Step]) {
@@ -104,8 +106,8 @@ fn remove(value: &mut Value, steps: &[Step]) {
                 *item = Value::Null;
             }
         }
-        (Value::Array(_), Step::One(_, None)) => {}
-        (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => {}
+        (Value::Array(_), Step::One(_, None))
+        | (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => {}
     }
 }
 
@@ -115,8 +117,8 @@ fn below<'v>(value: &'v mut Value, step: &Step) -> Vec<&'v mut Value> {
         (Value::Object(members), Step::One(name, _)) => members.get_mut(name).into_iter().collect(),
         (Value::Array(items), Step::Every) => items.iter_mut().collect(),
         (Value::Array(items), Step::One(_, Some(index))) => items.get_mut(*index).into_iter().collect(),
-        (Value::Array(_), Step::One(_, None)) => Vec::new(),
-        (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => Vec::new(),
+        (Value::Array(_), Step::One(_, None))
+        | (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => Vec::new(),
     }
 }
 

@@ -44,16 +44,13 @@ impl Compiler {
         let known = problems.len();
         problems.extend(lint_root(document, at));
         let validator = self.checked(at, "input", document, problems, true);
-        let defaults = match Defaults::plan(document, document) {
-            Ok(defaults) => defaults,
-            Err(_) => {
-                let what = "input schema: its defaults add members without end, or more than 4,096";
-                problems.push(Problem::new(at, what, "remove the `default` of the member that contains itself"));
-                None
-            }
-        };
+        let defaults = Defaults::plan(document, document);
+        if defaults.is_err() {
+            let what = "input schema: its defaults add members without end, or more than 4,096";
+            problems.push(Problem::new(at, what, "remove the `default` of the member that contains itself"));
+        }
         let validator = validator.filter(|_| problems.len() == known)?;
-        Some(InputSchema { document: Arc::clone(document), validator, defaults, decodes })
+        Some(InputSchema { document: Arc::clone(document), validator, defaults: defaults.ok()?, decodes })
     }
 
     /// An output schema of the capability `at`, or nothing and a problem at least.
@@ -136,7 +133,7 @@ fn passive(format: &'static str) -> impl Fn(&str) -> bool + Send + Sync + 'stati
     let built_in = base().build(&json!({ "format": format })).ok();
     move |text| {
         let is_active = |scheme: &&str| text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
-        !ACTIVE_SCHEMES.iter().any(|it| is_active(&it))
+        !ACTIVE_SCHEMES.iter().any(is_active)
             && built_in.as_ref().is_some_and(|it| it.is_valid(&Value::String(text.to_owned())))
     }
 }

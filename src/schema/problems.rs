@@ -60,13 +60,17 @@ impl<'a> Problems<'a> {
             }
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                unexpected.iter().for_each(|it| self.undeclared(&at, it, keyword));
+                for name in unexpected {
+                    self.undeclared(&at, name, keyword);
+                }
             }
             ValidationErrorKind::FalseSchema => self.add(at.path, "false"),
             ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context } => {
                 self.add(at.path, keyword);
                 if let Some(branch) = intended(context, error.instance_path().as_str()) {
-                    branch.iter().for_each(|it| self.error(value, it));
+                    for inner in branch {
+                        self.error(value, inner);
+                    }
                 }
             }
             _ => self.add(at.path, keyword),
@@ -129,7 +133,9 @@ impl<'a> Problems<'a> {
     pub(super) fn settle(mut self) -> Self {
         let has_choice = |it: &Entry| matches!(it.keyword.as_str(), "oneOf" | "anyOf");
         if !self.found.iter().any(has_choice) {
-            std::mem::take(&mut self.echoes).into_iter().for_each(|it| self.insert(it));
+            for echo in std::mem::take(&mut self.echoes) {
+                self.insert(echo);
+            }
         }
         self
     }
