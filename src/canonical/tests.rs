@@ -16,7 +16,9 @@ fn kinds(text: &str) -> String {
 
 fn path(segments: &[Segment]) -> String {
     let mut out = String::from("`");
-    segments.iter().for_each(|it| push(&mut out, it));
+    for segment in segments {
+        push(&mut out, segment);
+    }
     out.push('`');
     out
 }
@@ -25,41 +27,42 @@ fn nested(depth: usize, innermost: &str) -> String {
     format!("{}{innermost}{}", r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2))
 }
 
+const LOOSE: [&str; 30] = [
+    r#"{"a":1,"a":2}"#,
+    r#"{"x":{"a":1,"b":2,"a":3}}"#,
+    r#"{"amountCents":1,"amount\u0043ents":2}"#,
+    r#"{"x":[{"a":1},{"a":1,"a":1}]}"#,
+    r#"{"a":"x\u0000y"}"#,
+    r#"{"a\u0000":1}"#,
+    r#"{"a":"\ud800"}"#,
+    r#"{"\udc00":1}"#,
+    r#"{"a":"\ud83d\ude00"}"#,
+    r#"{"a":[0,1e999]}"#,
+    r#"{"a":-1e999}"#,
+    r#"{"a":9007199254740992}"#,
+    r#"{"a":-9007199254740992}"#,
+    r#"{"a":18446744073709551615}"#,
+    r#"{"a":1e300}"#,
+    r#"{"a":9007199254740993.0}"#,
+    r#"{"a":9007199254740991,"b":-9007199254740991}"#,
+    r#"{"$serde_json::private::RawValue":"{}"}"#,
+    r#"{"a":1} x"#,
+    r#"{"a":1}{}"#,
+    r#"{"a":1,}"#,
+    "{'a':1}",
+    "{\"a\":\"\u{1}\"}",
+    "",
+    "nul",
+    "NaN",
+    "01",
+    "\u{feff}{}",
+    r#"{"a":1,"a":2"#,
+    r#"{"a~b/c":{"a":1,"a":1}, "n":1e20, "s":"\u0000"}"#,
+];
+
 #[test]
 fn what_json_leaves_open_is_refused_with_its_place() {
-    let cases = [
-        r#"{"a":1,"a":2}"#,
-        r#"{"x":{"a":1,"b":2,"a":3}}"#,
-        r#"{"amountCents":1,"amount\u0043ents":2}"#,
-        r#"{"x":[{"a":1},{"a":1,"a":1}]}"#,
-        r#"{"a":"x\u0000y"}"#,
-        r#"{"a\u0000":1}"#,
-        r#"{"a":"\ud800"}"#,
-        r#"{"\udc00":1}"#,
-        r#"{"a":"\ud83d\ude00"}"#,
-        r#"{"a":[0,1e999]}"#,
-        r#"{"a":-1e999}"#,
-        r#"{"a":9007199254740992}"#,
-        r#"{"a":-9007199254740992}"#,
-        r#"{"a":18446744073709551615}"#,
-        r#"{"a":1e300}"#,
-        r#"{"a":9007199254740993.0}"#,
-        r#"{"a":9007199254740991,"b":-9007199254740991}"#,
-        r#"{"$serde_json::private::RawValue":"{}"}"#,
-        r#"{"a":1} x"#,
-        r#"{"a":1}{}"#,
-        r#"{"a":1,}"#,
-        r#"{'a':1}"#,
-        "{\"a\":\"\u{1}\"}",
-        "",
-        "nul",
-        "NaN",
-        "01",
-        "\u{feff}{}",
-        r#"{"a":1,"a":2"#,
-        r#"{"a~b/c":{"a":1,"a":1}, "n":1e20, "s":"\u0000"}"#,
-    ];
-    let table: Vec<_> = cases.iter().map(|it| format!("{} -> {}", it.escape_debug(), kinds(it))).collect();
+    let table: Vec<_> = LOOSE.iter().map(|it| format!("{} -> {}", it.escape_debug(), kinds(it))).collect();
     insta::assert_snapshot!(table.join("\n"), @r#"
     {\"a\":1,\"a\":2} -> duplicate member at `/a`
     {\"x\":{\"a\":1,\"b\":2,\"a\":3}} -> duplicate member at `/x/a`
