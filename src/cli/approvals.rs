@@ -17,6 +17,9 @@ use crate::{
     ApprovalState, ApprovalView, Approvals, AuditEvent, Decided, Error, ErrorCode, Requirement, Surface, Verdict,
 };
 
+/// How many rows are read at once.
+const PAGE: usize = 500;
+
 pub(super) async fn run(args: Args) -> Result<Answer, Failure> {
     match args.command {
         ApprovalsCommand::List { status, who, place } => list(status, &who, &place).await,
@@ -57,8 +60,12 @@ async fn operators_list(session: &Session, status: Option<ApprovalState>) -> Res
     let core = session.core();
     let mut all = Vec::new();
     for tenant in tenants(session).await.map_err(unreadable)? {
-        for record in core.store.approvals(&tenant, status, 200).await.map_err(unreadable)? {
-            all.extend(core.view(&record, None));
+        let mut after = None;
+        loop {
+            let page = core.store.approvals(&tenant, status, None, after.as_ref(), PAGE).await.map_err(unreadable)?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id.clone());
+            all.extend(page.iter().filter_map(|it| core.view(it, None).ok()));
         }
     }
     all.sort_by(|one, two| two.requested_at.cmp(&one.requested_at).then_with(|| one.id.cmp(&two.id)));
@@ -71,9 +78,9 @@ async fn tenants(session: &Session) -> Result<BTreeSet<String>, StoreError> {
     let mut filter = EventFilter { kind, ..EventFilter::default() };
     let mut tenants = BTreeSet::new();
     loop {
-        let page = session.core().store.events(&filter, 1000).await?;
+        let page = session.core().store.events(&filter, PAGE).await?;
         let Some((last, _)) = page.last() else { return Ok(tenants) };
-        filter.after = *last;
+        filter.after_seq = *last;
         let events = page.iter().filter_map(|(_, body)| serde_json::from_str::<AuditEvent>(body).ok());
         tenants.extend(events.map(|it| it.envelope.tenant));
     }
@@ -119,7 +126,8 @@ async fn show(id: &str, who: &As, place: &Place) -> Result<Answer, Failure> {
 
 async fn operators_view(session: &Session, id: &str) -> Result<ApprovalView, Error> {
     let core = session.core();
-    let record = if crate::trail::is_locator(id) { core.store.approval(id).await.map_err(unreadable)? } else { None };
+    let record =
+        if crate::trail::is_locator(id) { core.store.approval(&id.into()).await.map_err(unreadable)? } else { None };
     let missing = crate::rejection::Rejection::approval(ErrorCode::ApprovalNotFound);
     record.ok_or(missing).and_then(|it| core.view(&it, None)).map_err(|it| it.face())
 }

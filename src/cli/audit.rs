@@ -51,7 +51,8 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
         kind: args.kind.clone(),
         since: args.since,
         until: args.until,
-        after: args.after,
+        after_seq: args.after,
+        last: false,
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))

@@ -81,7 +81,7 @@ async fn trail(engine: &Engine<Desk>) -> Result<Vec<(i64, String)>, StoreError> 
     loop {
         let page = engine.core.store.events(&filter, PAGE).await?;
         let Some((last, _)) = page.last() else { return Ok(all) };
-        filter.after = *last;
+        filter.after_seq = *last;
         all.extend(page);
     }
 }
