@@ -167,20 +167,31 @@ pub(crate) struct Activate {
 /// What became of [`File`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Filed {
-    Filed { approval: ApprovalId, existing: bool, expires_at: Timestamp },
+    Filed {
+        approval: ApprovalId,
+        existing: bool,
+        expires_at: Timestamp,
+    },
     /// 100 pending of one requester, or 10,000 of one tenant.
     RateLimited,
     /// The superseded approval is not open any more: its state, and who consumed it.
-    SupersededEnded { state: ApprovalState, consumed_by: Option<ExecutionId> },
+    SupersededEnded {
+        state: ApprovalState,
+        consumed_by: Option<ExecutionId>,
+    },
 }
 
 /// What became of [`Decide`] or [`Withdraw`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decided {
     /// Done, or done before by the same person in the same way; the state after it.
-    Done { state: ApprovalState },
+    Done {
+        state: ApprovalState,
+    },
     /// Not pending any more, or this person decided otherwise before (then `state` is `Pending`).
-    Refused { state: ApprovalState },
+    Refused {
+        state: ApprovalState,
+    },
     Missing,
 }
 
@@ -188,10 +199,15 @@ pub(crate) enum Decided {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Began {
     /// Counts the claims of one key from 1; 1 without a key.
-    Begun { fence: i64 },
+    Begun {
+        fence: i64,
+    },
     /// The key is held by somebody else; look it up.
     KeyTaken,
-    ApprovalRefused { state: Option<ApprovalState>, consumed_by: Option<ExecutionId> },
+    ApprovalRefused {
+        state: Option<ApprovalState>,
+        consumed_by: Option<ExecutionId>,
+    },
     /// The active policy set is another one by now.
     PolicyChanged,
 }
