@@ -146,12 +146,10 @@ pub(super) fn references(rules: &[&Rule]) -> Vec<PolicyRef> {
     rules.iter().map(|it| it.reference()).collect()
 }
 
-fn policy_error(it: &AuthorizationError) -> PolicyError {
-    let (policy, kind) = match it {
-        AuthorizationError::PolicyEvaluationError(it) => (it.policy_id().to_string(), kind(it.inner())),
-        _ => ("<engine>".to_owned(), "other"),
-    };
-    PolicyError { policy, kind: kind.to_owned() }
+/// Its id and its kind.
+pub(super) fn policy_error(it: &AuthorizationError) -> PolicyError {
+    let AuthorizationError::PolicyEvaluationError(it) = it;
+    PolicyError { policy: it.policy_id().to_string(), kind: kind(it.inner()).to_owned() }
 }
 
 fn kind(it: &EvaluationError) -> &'static str {
