@@ -1,6 +1,6 @@
 //! From checked rules to what deciding needs: everything that does not depend on a call is made here, once.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use cedar_policy::{Authorizer, Entities, Entity, EntityTypeName, EntityUid};
@@ -62,10 +62,10 @@ pub(super) fn compile(
     let hash = hash(&generated.text, &rules)?;
     let Generated { schema, text, actions, mut inputs, attributes, roles } = generated;
     let mut compiler = Compiler { rules: &rules, actions: &actions, slices: Slices::default(), plans: HashMap::new() };
-    let mut compiled = HashMap::new();
+    let mut by_capability = HashMap::new();
     for capability in capabilities {
         let input = inputs.remove(&capability.id).ok_or("a capability has no input type")?;
-        compiled.insert(capability.id.clone(), compiler.capability(capability, input)?);
+        by_capability.insert(capability.id.clone(), compiler.capability(capability, input)?);
     }
     let managing = ManageAction::ALL.into_iter().map(|it| compiler.managing(it)).collect::<Result<Vec<_>, _>>()?;
     let projection = Projection::new(attributes, roles)?;
@@ -79,7 +79,7 @@ pub(super) fn compile(
         files,
         authorizer: Authorizer::new(),
         rules: rules.into_iter().map(|it| (it.id.clone(), it)).collect(),
-        capabilities: compiled,
+        capabilities: by_capability,
         managing,
         managed,
         projection,
@@ -149,7 +149,7 @@ fn capability_entity(capability: &Governed) -> Result<Entity, String> {
         ("tags", strings(tags)),
     ];
     let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).into();
-    Entity::new(uid(&kind, &capability.id), attributes, Default::default()).map_err(|it| it.to_string())
+    Entity::new(uid(&kind, &capability.id), attributes, HashSet::default()).map_err(|it| it.to_string())
 }
 
 /// Every kind's entity type.

@@ -3,14 +3,12 @@
 
 use cedar_policy::PolicySet as Set;
 
-use super::compile::Compiled;
-use super::decide::{denied, gate};
+use super::decide::{Early, denied, gate};
 use super::request::Principal;
 use super::rules::{Kind, Rule};
 use super::tree::{Bound, Known, body, rebuild};
 use super::{Decision, Listed, PolicySet, Visibility};
 use crate::actor::Identity;
-use crate::audit::PolicyError;
 use crate::capability::{Governed, RequiresApproval};
 use crate::clock::Timestamp;
 
@@ -74,10 +72,13 @@ impl PolicySet {
         now: Timestamp,
         governed: &Governed,
     ) -> Option<Decision> {
-        match self.outlook(principal, identity, now, governed) {
-            Ok(Outlook::Refused(decision)) => Some(decision),
-            Ok(Outlook::Open(_)) => None,
-            Err(errors) => Some(Decision::Failed(errors)),
+        let early = match self.early(principal, identity, now, governed) {
+            Ok(early) => early,
+            Err(errors) => return Some(Decision::Failed(errors)),
+        };
+        match self.outlook(&early) {
+            Outlook::Refused(decision) => Some(decision),
+            Outlook::Open(_) => None,
         }
     }
 
@@ -88,55 +89,47 @@ impl PolicySet {
         now: Timestamp,
         governed: &Governed,
     ) -> Listed {
-        if self.visibility(principal, identity, now, governed) != Visibility::Visible {
+        let Ok(early) = self.early(principal, identity, now, governed) else { return Listed::No };
+        if self.visibility_in(&early) != Visibility::Visible {
             return Listed::No;
         }
-        match self.outlook(principal, identity, now, governed) {
-            Ok(Outlook::Open(requires)) => Listed::Yes(requires),
-            Ok(Outlook::Refused(_)) | Err(_) => Listed::No,
+        match self.outlook(&early) {
+            Outlook::Open(requires) => Listed::Yes(requires),
+            Outlook::Refused(_) => Listed::No,
         }
     }
 
-    fn outlook(
-        &self,
-        principal: &Principal,
-        identity: &Identity,
-        now: Timestamp,
-        governed: &Governed,
-    ) -> Result<Outlook, Vec<PolicyError>> {
-        let compiled: &Compiled = self.compiled(governed)?;
-        let request = principal.early_request(compiled, identity, now)?;
-        let entities = principal.among(&compiled.base)?;
-        let plan = &compiled.plan;
-        let evaluate = |set| self.evaluate(set, &request, &entities);
+    fn outlook(&self, early: &Early<'_>) -> Outlook {
+        let plan = &early.compiled.plan;
+        let evaluate = |set| self.evaluate(set, &early.request, &early.entities);
         let (permits, forbids) = (evaluate(&plan.exact_permits), evaluate(&plan.exact_forbids));
         // a policy that does not depend on the input errs for every input
         let mut errors = permits.errors;
         errors.extend(forbids.errors);
         if !errors.is_empty() {
             errors.sort();
-            return Ok(Outlook::Refused(Decision::Failed(errors)));
+            return Outlook::Refused(Decision::Failed(errors));
         }
         // a lower bound that errs is not certain, an upper bound that errs is possible
         let mut certain = forbids.satisfied;
         certain.extend(evaluate(&plan.certain_forbids).satisfied);
         certain.sort_by(|one, two| one.id.cmp(&two.id));
         if let Some(denied) = denied(&certain) {
-            return Ok(Outlook::Refused(denied));
+            return Outlook::Refused(denied);
         }
         let is_possible = |set| {
             let answer = evaluate(set);
             !answer.satisfied.is_empty() || !answer.errors.is_empty()
         };
         if permits.satisfied.is_empty() && !is_possible(&plan.possible_permits) {
-            return Ok(Outlook::Refused(Decision::Deny { reason: None, policies: Vec::new() }));
+            return Outlook::Refused(Decision::Deny { reason: None, policies: Vec::new() });
         }
-        Ok(Outlook::Open(if certain.iter().any(|it| gate(it).is_some()) {
+        Outlook::Open(if certain.iter().any(|it| gate(it).is_some()) {
             RequiresApproval::Always
         } else if is_possible(&plan.possible_gates) {
             RequiresApproval::Sometimes
         } else {
             RequiresApproval::Never
-        }))
+        })
     }
 }

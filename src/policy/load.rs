@@ -36,10 +36,15 @@ fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
 
 fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     let Sources { policies: files, extension, mut problems, name } = sources;
+    if problems.iter().any(|it| it.file == name) {
+        return Err(settle(problems)); // nothing could be read: the rest would only follow from that
+    }
     let unreadable_schema = problems.iter().any(|it| it.file == extend::FILE);
     let (generated, schema_problems) = generate(capabilities, extension.as_ref());
     let (mut rules, parse_problems) = parse::parse(&files);
-    problems.extend(schema_problems);
+    if !unreadable_schema {
+        problems.extend(schema_problems);
+    }
     problems.extend(parse_problems);
     if rules.is_empty() && !problems.iter().any(|it| it.fatal) {
         let what = "there are no policies, so every call is denied";
@@ -87,7 +92,7 @@ fn ungivable(
         let Kind::Gate(gate) = &rule.kind else { continue };
         let kind = &gate.requirement.kind;
         let applies = capabilities.iter().any(|it| scope.invokes(rule, &it.id));
-        if applies && !approvers::can_be_given(kind, permits.iter().copied()) {
+        if applies && !approvers::can_be_given(kind, permits.iter().copied(), &generated.actions) {
             let what = format!("nobody can give an approval of type `{kind}`");
             problems.push(linter.problem(rule, 0, what).help(format!(
                 "permit `Countersign::Action::\"approve\"` when `context.requirement == \"{}\"`",
