@@ -13,8 +13,12 @@ mod builder;
 mod caller;
 mod canonical;
 mod capability;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod clock;
 mod deciding;
+#[cfg(feature = "cli")]
+pub mod demo;
 mod discovery;
 mod engine;
 mod executions;
