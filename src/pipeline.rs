@@ -212,7 +212,7 @@ impl Core {
             return Err(approval::ended(&record));
         }
         let input = opened(&record, &self.store)?;
-        Ok((approval::present(record, &self.store, true)?, input))
+        Ok((approval::present(record, &self.store)?, input))
     }
 }
 

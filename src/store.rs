@@ -328,8 +328,8 @@ impl Store {
 
     /// Ends the writer's thread after what is queued. What is owed by then is tried for so long.
     pub(crate) async fn close(&self, patience: Duration) {
+        self.readers.close().await; // first: whoever only reads cannot fold the log of changes into the file
         self.writer.close(patience).await;
-        self.readers.close().await;
     }
 
     async fn renew(&self) -> Result<(), StoreError> {
