@@ -18,6 +18,7 @@ struct Shell {
 }
 
 /// What a command came to.
+#[derive(Debug)]
 struct Ran {
     code: i32,
     out: String,
@@ -65,6 +66,6 @@ impl Shell {
 impl Ran {
     /// The document on standard output.
     fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("no JSON: {} {}", self.out, self.err))
+        serde_json::from_str(&self.out).map_err(|_| self).unwrap()
     }
 }

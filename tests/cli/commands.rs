@@ -185,7 +185,8 @@ fn executions_are_shown_to_their_requester_and_settled_by_others() {
     assert_eq!(show("omar").code, 2);
     assert_eq!(shell.run(&["executions", "show", id, "--json"]).json()["capabilityId"], "orders.refund");
 
-    let resolve = |actor| shell.run(&["executions", "resolve", id, "--actor", actor, "--as", "failed", "--json"]).json();
+    let resolve =
+        |actor| shell.run(&["executions", "resolve", id, "--actor", actor, "--as", "failed", "--json"]).json();
     assert_eq!(resolve("dana")["error"]["code"], "POLICY_DENIED");
     assert_eq!(resolve("priya")["error"]["code"], "APPROVAL_ALREADY_DECIDED");
 }
