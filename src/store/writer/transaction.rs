@@ -141,13 +141,11 @@ impl Loop {
         self.drop_connection().await;
         let Some((seq, id)) = &work.marker else { return Ok(false) }; // no events: doing it again is harmless
         for look in 0..LOOKS {
-            match self.was_stored(*seq, id).await {
-                Ok(stored) => return Ok(stored),
-                Err(_) => {
-                    self.drop_connection().await;
-                    tokio::time::sleep(Duration::from_millis(20 << look)).await;
-                }
+            if let Ok(stored) = self.was_stored(*seq, id).await {
+                return Ok(stored);
             }
+            self.drop_connection().await;
+            tokio::time::sleep(Duration::from_millis(20 << look)).await;
         }
         Err(Failure::Uncertain(error.to_string()))
     }
