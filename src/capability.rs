@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::actor::Surface;
 use crate::handler::{self, DeclaredError, IntoHandlerError, Procedure};
 use crate::invocation::{AgentInvocationInfo, Invocation};
+use crate::redact::RedactPath;
 use crate::schema::{InputSchema, OutputSchema};
 use crate::{BoxFuture, CapabilityId};
 
@@ -215,6 +216,10 @@ pub(crate) struct Governed {
     pub(crate) output_schema: Arc<Value>,
     pub(crate) input: InputSchema,
     pub(crate) output: OutputSchema,
+    /// `meta.redact.output`, compiled.
+    pub(crate) redact_output: Vec<RedactPath>,
+    /// `meta.redact.display`, compiled.
+    pub(crate) redact_display: Vec<RedactPath>,
     /// SHA-256 of all governance as canonical JSON: changes when anything that was agreed to changes.
     pub(crate) digest: String,
     /// The procedure's place in the application's half of the registry.
@@ -225,6 +230,21 @@ impl Governed {
     /// Whether a second run does no harm.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.side_effect.is_read() || self.meta.idempotent
+    }
+
+    /// An output without what never leaves.
+    pub(crate) fn redact(&self, mut output: Value) -> Value {
+        crate::redact::redact(&mut output, &self.redact_output);
+        match &self.meta.redact.function {
+            Some(function) => function(output),
+            None => output,
+        }
+    }
+
+    /// An input as approvers see it.
+    pub(crate) fn redact_for_display(&self, mut input: Value) -> Value {
+        crate::redact::redact(&mut input, &self.redact_display);
+        input
     }
 
     /// Whether idempotency keys count.
@@ -291,7 +311,7 @@ impl Capability {
 }
 
 impl CapabilityBuilder {
-    /// What it does and when to use it, for models and people. Required.
+    /// What it does and when to use it, for models and people. Required, at most 4,096 bytes.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.meta.description = text.into();
         self
@@ -309,7 +329,7 @@ impl CapabilityBuilder {
         self
     }
 
-    /// Tags, for listings and policies (`Action::"tag/money"`).
+    /// Tags, for listings and policies (`Action::"tag/money"`): at most 16, each 1 to 64 of `a-z`, `0-9`, `_` and `-`.
     pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
         self.meta.tags.extend(tags.into_iter().map(Into::into));
         self
@@ -378,7 +398,7 @@ impl CapabilityBuilder {
         self
     }
 
-    /// The name for MCP (default: the id with `_` for `.`).
+    /// The name for MCP (default: the id with `_` for `.`): 1 to 128 letters, digits, `_`, `-` and `.`.
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.meta.tool_name = Some(name.into());
         self
@@ -421,7 +441,9 @@ impl CapabilityBuilder {
         Capability { draft, procedure: handler::erase(handler) }
     }
 
-    /// Completes it with JSON in, JSON out and the schemas given (JSON Schema 2020-12).
+    /// Completes it with JSON in, JSON out and the schemas given: JSON Schema 2020-12, with `format` asserted and
+    /// patterns without look-around and back-references. Nothing outside the document is ever fetched, and the input's
+    /// root says whether it is open (`additionalProperties`).
     pub fn json_handler<C, F, E, Fut>(mut self, input: Value, output: Value, handler: F) -> Capability<C>
     where
         C: Send + Sync + 'static,

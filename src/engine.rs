@@ -1,43 +1,144 @@
 //! The engine: built once, shared by everything.
 
-use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// One thing that is wrong with an engine to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Where: a capability's id, a file and line, the database.
-    pub at: String,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub fix: String,
+use serde_json::Value;
+
+use crate::actor::{Identity, SharedIdentity, Surface};
+use crate::builder::EngineBuilder;
+use crate::caller::Caller;
+use crate::deciding::Approvals;
+use crate::executions::Executions;
+use crate::handler::HandlerError;
+use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
+use crate::pipeline::Core;
+use crate::policies::PolicyReload;
+use crate::{BoxError, BoxFuture, BuildError};
+
+/// Lets agents request an application's capabilities, and signs off every call. Cheap to clone.
+///
+/// `C` is the application's own context, which the engine never looks into. It ends here: a [`Caller`] is not generic.
+pub struct Engine<C = ()> {
+    pub(crate) core: Arc<Core>,
+    pub(crate) procedures: Arc<Procedures<C>>,
 }
 
-impl Problem {
-    pub(crate) fn new(at: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { at: at.into(), what: what.into(), fix: fix.into() }
+impl<C> Clone for Engine<C> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), procedures: Arc::clone(&self.procedures) }
     }
 }
 
-/// Everything that is wrong with an engine to be.
-#[derive(Clone, PartialEq, Eq)]
-pub struct BuildError {
-    /// At least one.
-    pub problems: Vec<Problem>,
-}
+impl<C: Send + Sync + 'static> Engine<C> {
+    /// An engine to be.
+    pub fn builder() -> EngineBuilder<C> {
+        EngineBuilder::new()
+    }
 
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the engine cannot be built, {} problem(s)", self.problems.len())?;
-        self.problems.iter().try_for_each(|it| write!(f, "\n  `{}`: {}; {}", it.at, it.what, it.fix))
+    /// A caller with its own application context: a `C`, or an `Arc<C>` that you keep. Its surface is `direct`.
+    pub fn on_behalf_of(&self, identity: impl Into<Identity>, app: impl Into<Arc<C>>) -> Caller {
+        let body = Arc::new(Bound { app: app.into(), procedures: Arc::clone(&self.procedures) });
+        let identity = Arc::new(identity.into().on(Surface::Direct));
+        Caller { core: Arc::clone(&self.core), identity, context: Context::Ready(body) }
+    }
+
+    /// Binds a way to make contexts, for servers and workers, which get their calls from elsewhere. `C` ends here.
+    ///
+    /// `make` runs once an execution, after approval and just before it begins: nothing that was refused ever reaches
+    /// it. It has 5 s; a failure is EXECUTION_FAILED, retryable, and nothing is spent.
+    pub fn gateway<F, Fut, E>(&self, make: F) -> Gateway
+    where
+        F: Fn(SharedIdentity) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<C, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let procedures = Arc::clone(&self.procedures);
+        let make = move |identity| -> BoxFuture<Result<Arc<dyn Body>, BoxError>> {
+            let (app, procedures) = (make(identity), Arc::clone(&procedures));
+            Box::pin(async move {
+                let app = Arc::new(app.await.map_err(Into::into)?);
+                Ok(Arc::new(Bound { app, procedures }) as Arc<dyn Body>)
+            })
+        };
+        Gateway { core: Arc::clone(&self.core), context: Context::Made(Arc::new(make)) }
+    }
+
+    /// The approvals that this party requested or may decide.
+    pub fn approvals(&self, identity: impl Into<Identity>) -> Approvals {
+        let identity = identity.into().on(Surface::Direct);
+        let via = identity.surface.as_str().to_owned();
+        Approvals { core: Arc::clone(&self.core), identity, via, issuer: None }
+    }
+
+    /// Executions after the fact: their state, and settling unknown ones.
+    pub fn executions(&self, identity: impl Into<Identity>) -> Executions {
+        Executions { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
+    }
+
+    /// The application's own call: middleware and handler, **no policy, no agent info and no trail**.
+    ///
+    /// # Errors
+    /// Whatever middleware or handler return; an unknown capability or an input that does not decode.
+    pub async fn run_ungoverned(
+        &self,
+        capability: &str,
+        app: impl Into<Arc<C>>,
+        input: Value,
+    ) -> Result<Value, HandlerError> {
+        let Some(governed) = self.core.registry.get(capability) else {
+            return Err(HandlerError::other(format!("no capability `{capability}`")));
+        };
+        let cx = Invocation::ungoverned(app);
+        Next::start(cx, Arc::new(input), Arc::clone(&self.procedures), governed.handler).run().await
+    }
+
+    /// Loads the policies again from where they came from. A good set becomes active for every process that shares
+    /// the database; a bad one leaves the old set active, and `policy.refused` on record.
+    ///
+    /// # Errors
+    /// Every problem of every file.
+    pub async fn reload_policies(&self) -> Result<PolicyReload, BuildError> {
+        let Core { policies, registry, store, clock, ids, .. } = &*self.core;
+        policies.reload(registry, store, clock, ids).await
+    }
+
+    /// The hash of the policy set that this process decides by.
+    pub fn policy_hash(&self) -> String {
+        self.core.policies.current().set.hash().to_string()
+    }
+
+    /// Refuses new calls, waits for running ones, then cancels what is left and waits for its grace; at last closes
+    /// the store, after what is queued.
+    pub async fn shutdown(&self, patience: Duration) {
+        let core = &self.core;
+        core.tasks.close();
+        tokio::select! {
+            () = core.tasks.wait() => {}
+            () = core.clock.sleep(patience) => {
+                core.stop.cancel();
+                tokio::select! {
+                    () = core.tasks.wait() => {}
+                    () = core.clock.sleep(Duration::from_secs(1)) => {}
+                }
+            }
+        }
+        core.stop.cancel();
+        core.store.close(Duration::from_secs(5)).await;
     }
 }
 
-// What `fn main() -> Result<(), BuildError>` prints.
-impl fmt::Debug for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+/// An engine whose contexts are made for it: what HTTP, MCP and workers take, without knowing `C`.
+#[derive(Clone)]
+pub struct Gateway {
+    pub(crate) core: Arc<Core>,
+    pub(crate) context: Context,
 }
 
-impl std::error::Error for BuildError {}
+impl Gateway {
+    /// A caller that came in over a surface. Adapters hard-code theirs, which is why this is not public.
+    pub(crate) fn caller(&self, identity: Identity, surface: Surface) -> Caller {
+        let identity = Arc::new(identity.on(surface));
+        Caller { core: Arc::clone(&self.core), identity, context: self.context.clone() }
+    }
+}

@@ -1,5 +1,6 @@
 //! Names of things, and the only place that makes random ones.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,6 +28,13 @@ macro_rules! name {
             type Target = str;
 
             fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        // `Hash`, `Eq` and `Ord` are those of the text, as `Borrow` demands.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }
@@ -107,6 +115,14 @@ impl Ids {
     /// A process's id while it holds a lease.
     pub(crate) fn instance(&self) -> String {
         self.sortable(3, "ins")
+    }
+
+    /// A number in `0.0..1.0` that spreads retries. Not for secrets; always 0 where ids are counted.
+    pub(crate) fn jitter(&self) -> f64 {
+        match self {
+            Self::Random => f64::from(u16::from_le_bytes(random())) / f64::from(u16::MAX),
+            Self::Counted(_) => 0.0,
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place")]

@@ -26,6 +26,18 @@ pub(crate) struct Frame {
     pub(crate) agent: AgentInvocationInfo,
     pub(crate) cancel: CancellationToken,
     pub(crate) lease: Lease,
+    entered: AtomicBool,
+}
+
+impl Frame {
+    pub(crate) fn new(agent: AgentInvocationInfo, lease: Lease) -> Self {
+        Self { agent, cancel: CancellationToken::new(), lease, entered: AtomicBool::new(false) }
+    }
+
+    /// Whether the procedure itself was reached, or middleware answered for it.
+    pub(crate) fn was_entered(&self) -> bool {
+        self.entered.load(Ordering::Acquire)
+    }
 }
 
 /// The governed call behind an invocation: what the engine injects into the application.
@@ -188,6 +200,15 @@ pub(crate) struct Procedures<C> {
     pub(crate) layers: Vec<Layer<C>>,
 }
 
+impl<C> Procedures<C> {
+    fn enter(&self, handler: usize, cx: Invocation<C>, input: Arc<Value>) -> BoxFuture<Result<Value, HandlerError>> {
+        if let Some(frame) = &cx.frame {
+            frame.entered.store(true, Ordering::Release);
+        }
+        (self.handlers[handler])(cx, input)
+    }
+}
+
 /// The rest of the chain.
 pub struct Next<C> {
     cx: Invocation<C>,
@@ -214,7 +235,7 @@ impl<C: Send + Sync + 'static> Next<C> {
                 self.depth += 1;
                 layer(self.cx.clone(), self)
             }
-            None => (self.procedures.handlers[self.handler])(self.cx, self.input),
+            None => self.procedures.enter(self.handler, self.cx, self.input),
         }
     }
 }
@@ -233,7 +254,7 @@ impl<C: Send + Sync + 'static> Body for Bound<C> {
     fn attempt(&self, handler: usize, frame: Arc<Frame>, input: Arc<Value>) -> BoxFuture<Result<Value, HandlerError>> {
         let cx = Invocation::governed(Arc::clone(&self.app), frame);
         if self.procedures.layers.is_empty() {
-            return (self.procedures.handlers[handler])(cx, input);
+            return self.procedures.enter(handler, cx, input);
         }
         Box::pin(Next::start(cx, input, Arc::clone(&self.procedures), handler).run())
     }

@@ -3,39 +3,60 @@
 //!
 //! Reading order: [`Capability`] (register), `Engine` (build), `Caller` (invoke), [`Outcome`] (read).
 
+mod abandoned;
 mod actor;
 mod approval;
+mod approver;
 mod audit;
+mod budget;
+mod builder;
+mod caller;
 mod canonical;
 mod capability;
 mod clock;
+mod deciding;
+mod discovery;
 mod engine;
+mod executions;
 mod handler;
 mod id;
 mod invocation;
 mod outcome;
+mod pipeline;
+mod policies;
 mod policy;
+mod reconciling;
+mod redact;
 mod registry;
+mod rejection;
 mod schema;
+mod slot;
 mod stage;
 mod store;
+mod trail;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
 pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict};
+pub use approver::{ApprovalHandler, InlineDecision};
 pub use audit::{
     ActorRef, ApproverRef, AuditEvent, DecisionData, DenialReason, Envelope, EventKind, Executed, PolicyError,
     PolicyRef, ReconciledBy, ReconciledTo, Requirement,
 };
+pub use builder::{BuildError, EngineBuilder, Problem};
+pub use caller::{Caller, Execution, Invoke, JsonInput};
 pub use capability::{
     ApprovalRule, Capability, CapabilityBuilder, Descriptor, Filter, Idempotency, Reconciliation, RequiresApproval,
     ResourceMapping, Risk, SideEffect,
 };
 pub use clock::Timestamp;
-pub use engine::{BuildError, Problem};
+pub use deciding::Approvals;
+pub use engine::{Engine, Gateway};
+pub use executions::{ExecutionStatus, ExecutionView, Executions, Resolution};
 pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
 pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
+pub use policies::PolicyReload;
 pub use policy::{PolicyProblem, PolicySource};
 pub use stage::{Output, Stage};
 

@@ -4,7 +4,16 @@
 //! permit cannot be paired with another call's input. Fields are private to the stage's file, so a skipped or
 //! reordered stage does not compile.
 
+pub(crate) mod actor;
+pub(crate) mod approval;
+pub(crate) mod exposure;
+pub(crate) mod handler;
+pub(crate) mod idempotency;
+pub(crate) mod output;
+pub(crate) mod policy;
+pub(crate) mod record;
 pub(crate) mod redaction;
+pub(crate) mod schema;
 
 pub use redaction::Output;
 use serde::{Deserialize, Serialize};

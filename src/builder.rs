@@ -1,0 +1,268 @@
+//! What an engine needs, and everything that can be wrong with it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::abandoned::Abandoned;
+use crate::approver::{ApprovalHandler, InlineApprover};
+use crate::capability::Capability;
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::id::Ids;
+use crate::invocation::{Layer, Middleware, Procedures, layer};
+use crate::pipeline::Core;
+use crate::policies::Policies;
+use crate::policy::PolicySource;
+use crate::registry::Registry;
+use crate::store::{Config, KeySource, OpenError, Store};
+use crate::trail::StageProbe;
+
+/// What a process is for (EXE-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line comes and goes"))]
+pub(crate) enum Role {
+    /// Stays: it also looks after the executions of dead processes.
+    Serves,
+    /// Comes and goes: it holds a lease, but never declares others dead.
+    Visits,
+    /// Only reads: its policy set never becomes the active one, so nothing could begin.
+    Looks,
+}
+
+/// Collects what an engine needs. An application exports this, not an [`Engine`], so that its tests can build theirs.
+#[must_use = "an engine is made by `build`"]
+pub struct EngineBuilder<C = ()> {
+    capabilities: Vec<Capability<C>>,
+    layers: Vec<Layer<C>>,
+    policies: PolicySource,
+    database: Option<String>,
+    key: KeySource,
+    lease: Duration,
+    sweep: Duration,
+    role: Role,
+    approver: Option<InlineApprover>,
+    pub(crate) clock: Clock,
+    pub(crate) ids: Ids,
+    pub(crate) probe: Option<StageProbe>,
+    pub(crate) store_probe: crate::store::Probe,
+}
+
+impl<C: Send + Sync + 'static> EngineBuilder<C> {
+    pub(crate) fn new() -> Self {
+        Self {
+            capabilities: Vec::new(),
+            layers: Vec::new(),
+            policies: PolicySource::Files(Vec::new()),
+            database: None,
+            key: KeySource::File,
+            lease: Duration::from_secs(30),
+            sweep: Duration::from_secs(5),
+            role: Role::Serves,
+            approver: None,
+            clock: Clock::System,
+            ids: Ids::Random,
+            probe: None,
+            store_probe: crate::store::Probe::default(),
+        }
+    }
+
+    /// Registers a capability.
+    pub fn capability(mut self, capability: Capability<C>) -> Self {
+        self.capabilities.push(capability);
+        self
+    }
+
+    /// Registers several, say those of one module.
+    pub fn capabilities(mut self, all: impl IntoIterator<Item = Capability<C>>) -> Self {
+        self.capabilities.extend(all);
+        self
+    }
+
+    /// Adds middleware. The first one added is the outermost.
+    pub fn middleware(mut self, middleware: impl Middleware<C>) -> Self {
+        self.layers.push(layer(middleware));
+        self
+    }
+
+    /// Where the policies are: a directory, or texts (default: none, which denies everything).
+    pub fn policies(mut self, source: impl Into<PolicySource>) -> Self {
+        self.policies = source.into();
+        self
+    }
+
+    /// Where the records are: `sqlite:PATH`. Required; the file is created if its directory exists.
+    pub fn database(mut self, url: impl Into<String>) -> Self {
+        self.database = Some(url.into());
+        self
+    }
+
+    /// The key that stored inputs are sealed with and evidence is keyed by (default: a file `PATH.key` beside the
+    /// database, mode 0600, made at first use). Without it nothing that waits can run.
+    pub fn sealing_key(mut self, key: [u8; 32]) -> Self {
+        self.key = KeySource::Bytes(key);
+        self
+    }
+
+    /// How long a process that does not renew counts as alive (default 30 s; it renews six times as often). At least
+    /// 300 ms.
+    pub fn lease(mut self, length: Duration) -> Self {
+        self.lease = length;
+        self
+    }
+
+    /// How often this process looks for executions of dead ones (default 5 s).
+    pub fn sweep(mut self, every: Duration) -> Self {
+        self.sweep = every;
+        self
+    }
+
+    /// Decides approvals inline, while the call waits.
+    pub fn approver(mut self, handler: impl ApprovalHandler) -> Self {
+        self.approver = Some(InlineApprover(Arc::new(handler)));
+        self
+    }
+
+    /// What this process is for (default: it serves).
+    #[cfg(feature = "cli")]
+    pub(crate) fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Calls this whenever an execution enters a stage: for tests that kill a process at each step.
+    #[cfg(feature = "testing")]
+    pub fn on_stage(mut self, probe: impl Fn(crate::Stage) + Send + Sync + 'static) -> Self {
+        self.probe = Some(Arc::new(probe));
+        self
+    }
+
+    /// Checks everything, opens the store, loads the policies and makes them active. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Every problem at once, each with what to do.
+    pub async fn build(self) -> Result<Engine<C>, BuildError> {
+        self.build_with_notes().await.map(|(engine, _)| engine)
+    }
+
+    /// As [`Self::build`], and what loading the policies had to remark.
+    ///
+    /// # Errors
+    /// Every problem at once, each with what to do.
+    pub async fn build_with_notes(self) -> Result<(Engine<C>, Vec<crate::PolicyProblem>), BuildError> {
+        let (drafts, handlers): (Vec<_>, Vec<_>) =
+            self.capabilities.into_iter().map(|it| (it.draft, it.procedure)).unzip();
+        let mut problems = Vec::new();
+        let registry = Registry::new(drafts).map_err(|found| problems.extend(found));
+        let path = path(self.database.as_deref()).map_err(|found| problems.push(found));
+        if self.lease < Duration::from_millis(300) {
+            problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
+        }
+        // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
+        let (Ok(registry), Ok(path)) = (registry, path) else { return Err(BuildError { problems }) };
+        if !problems.is_empty() {
+            return Err(BuildError { problems });
+        }
+        let registry = Arc::new(registry);
+        let (clock, ids) = (self.clock, self.ids);
+        let config = Config {
+            path,
+            clock: clock.clone(),
+            ids: ids.clone(),
+            lease: self.lease,
+            renew: self.lease / 6,
+            sweep: (self.role == Role::Serves).then_some(self.sweep),
+            key: self.key,
+            probe: self.store_probe,
+        };
+        let store = Store::open(config).await.map_err(|error| BuildError { problems: vec![Problem::from(error)] })?;
+        let opened = Policies::open(self.policies, self.role, &registry, &store, &clock, &ids).await;
+        let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
+        let core = Arc::new(Core {
+            abandoned: Abandoned::new(handlers.len()),
+            registry,
+            policies,
+            store,
+            clock,
+            ids,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            approver: self.approver,
+            probe: self.probe,
+        });
+        if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
+            spawn(Arc::clone(&core).reconcile_by_hooks(self.sweep));
+        }
+        Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
+    }
+}
+
+/// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
+#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker")]
+fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(worker);
+}
+
+fn path(url: Option<&str>) -> Result<PathBuf, Problem> {
+    let next = "write `sqlite:PATH`, say `.database(\"sqlite:countersign.db\")`";
+    let Some(url) = url else { return Err(Problem::new("the database", "none was named", next)) };
+    match url.strip_prefix("sqlite:").map(|it| it.strip_prefix("//").unwrap_or(it)) {
+        Some(path) if !path.is_empty() && !path.starts_with(':') => Ok(PathBuf::from(path)),
+        Some(_) | None => Err(Problem::new("the database", format!("`{url}` is no database of a known sort"), next)),
+    }
+}
+
+/// One thing that is wrong with an engine to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where: a capability's id, a file and line, the database.
+    pub at: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl Problem {
+    pub(crate) fn new(at: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { at: at.into(), what: what.into(), fix: fix.into() }
+    }
+}
+
+/// Everything that is wrong with an engine to be.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BuildError {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.problems.len();
+        write!(f, "the engine cannot be built, {count} problem{}", if count == 1 { "" } else { "s" })?;
+        self.problems.iter().try_for_each(|it| write!(f, "\n  `{}`: {}; {}", it.at, it.what, it.fix))
+    }
+}
+
+// What `fn main() -> Result<(), BuildError>` prints.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl From<OpenError> for Problem {
+    /// Its text is the cause, a semicolon and the next step; what lies below it belongs to the cause.
+    fn from(error: OpenError) -> Self {
+        let text = error.to_string();
+        let (what, fix) = text.split_once("; ").unwrap_or((&text, "see the cause"));
+        let below = std::error::Error::source(&error).map(|it| format!(": {it}")).unwrap_or_default();
+        Self::new("the database", format!("{what}{below}"), fix)
+    }
+}

@@ -1,0 +1,373 @@
+//! Deciding approvals, and seeing them. Deciding runs nothing.
+
+use std::sync::Arc;
+
+use crate::actor::{ActorKind, Identity};
+use crate::approval::{ApprovalState, ApprovalView, Binding, Decided, Verdict, binding_hash};
+use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, hex};
+use crate::canonical;
+use crate::id::random;
+use crate::outcome::{Detail, Error, ErrorCode};
+use crate::pipeline::Core;
+use crate::policy::{ManageAction, Managed, Management};
+use crate::rejection::Rejection;
+use crate::schema::Refused;
+use crate::stage::approval::code_of;
+use crate::store::Store;
+use crate::store::op::{ApprovalRecord, Comment, Decide, Decided as Answer, Withdraw};
+use crate::trail::{hashed, is_locator};
+use sha2::{Digest as _, Sha256};
+
+/// The most approvals that one listing returns.
+const PAGE: usize = 200;
+
+/// The most bytes of a comment.
+const MAX_COMMENT: usize = 4096;
+
+/// Approvals as one party sees them.
+#[derive(Clone)]
+pub struct Approvals {
+    pub(crate) core: Arc<Core>,
+    pub(crate) identity: Identity,
+    /// How decisions come in, and who vouches for the decider, for the record.
+    pub(crate) via: String,
+    pub(crate) issuer: Option<String>,
+}
+
+impl Approvals {
+    /// Agrees, for one of the types that the request asks for.
+    ///
+    /// # Errors
+    /// APPROVAL_NOT_FOUND, APPROVAL_SELF_APPROVAL, APPROVER_NOT_ELIGIBLE, or the state that the approval is in if it
+    /// is not pending any more. Repeating one's own same decision returns the stored result.
+    pub async fn approve(&self, id: &str, kind: &str) -> Result<Decided, Error> {
+        self.decide(id, kind, Verdict::Approve, None).await
+    }
+
+    /// Refuses, finally: one rejection by anyone who may decide ends the request.
+    ///
+    /// # Errors
+    /// As for [`Self::approve`].
+    pub async fn reject(&self, id: &str, kind: &str) -> Result<Decided, Error> {
+        self.decide(id, kind, Verdict::Reject, None).await
+    }
+
+    /// Decides, with a comment of at most 4,096 bytes for people to read. The comment can be erased later without
+    /// touching the trail, which has a salted digest of it.
+    ///
+    /// # Errors
+    /// As for [`Self::approve`]; INPUT_INVALID for a comment that is too long.
+    pub async fn decide(
+        &self,
+        id: &str,
+        kind: &str,
+        verdict: Verdict,
+        comment: Option<&str>,
+    ) -> Result<Decided, Error> {
+        let action = match verdict {
+            Verdict::Approve => ManageAction::Approve,
+            Verdict::Reject => ManageAction::Reject,
+        };
+        let done = self.try_decide(id, kind, verdict, comment).await;
+        self.recorded(action, id, done).await
+    }
+
+    /// Takes a request back: its requester, or whoever policy lets withdraw.
+    ///
+    /// # Errors
+    /// APPROVAL_NOT_FOUND, or the state that the approval is in if it is not open any more.
+    pub async fn withdraw(&self, id: &str) -> Result<Decided, Error> {
+        let done = self.try_withdraw(id).await;
+        self.recorded(ManageAction::Withdraw, id, done).await
+    }
+
+    /// What this party requested or may decide, newest first, at most 200.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED without an actor; AUDIT_UNAVAILABLE if the store is down.
+    pub async fn list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Error> {
+        self.try_list(status).await.map_err(|it| it.face())
+    }
+
+    /// One approval, if this party requested it or may decide it.
+    ///
+    /// # Errors
+    /// APPROVAL_NOT_FOUND, whatever the reason.
+    pub async fn show(&self, id: &str) -> Result<ApprovalView, Error> {
+        let shown = async {
+            let record = self.find(id).await?;
+            self.core.view(&record, Some(&self.identity))
+        };
+        shown.await.map_err(|it| it.face())
+    }
+
+    async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
+        actor_of(&self.identity)?;
+        let records = self.core.store.approvals(self.identity.tenant_name(), status, None, None, PAGE).await?;
+        let visible = records.iter().filter(|it| self.may_see(it));
+        Ok(visible.filter_map(|it| self.core.view(it, Some(&self.identity)).ok()).collect())
+    }
+
+    /// The approval, if this party may know of it.
+    async fn find(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
+        actor_of(&self.identity)?;
+        let record = self.load(id).await?;
+        if self.may_see(&record) { Ok(record) } else { Err(not_found()) }
+    }
+
+    async fn load(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
+        let record = if is_locator(id) { self.core.store.approval(&id.into()).await? } else { None };
+        record.filter(|it| *it.tenant == *self.identity.tenant).ok_or_else(not_found)
+    }
+
+    fn may_see(&self, record: &ApprovalRecord) -> bool {
+        let Some(binding) = bound(record) else { return false };
+        let actor = self.identity.actor();
+        let mine = actor.map(crate::Actor::party) == binding.requester.actor().map(crate::Actor::party);
+        let decidable = || {
+            binding.requirements.iter().any(|it| self.may(ManageAction::Approve, &binding, Some(&it.kind)) == Ok(()))
+        };
+        mine || self.may(ManageAction::ReadApprovals, &binding, None) == Ok(()) || decidable()
+    }
+
+    fn may(&self, action: ManageAction, binding: &Binding, requirement: Option<&str>) -> Result<(), ErrorCode> {
+        let managed = Managed::Approval {
+            id: &binding.approval_id,
+            capability: &binding.capability_id,
+            requester: &binding.requester,
+            risk: binding.risk,
+            side_effect: binding.side_effect,
+            tenant: binding.requester.tenant_name(),
+            requirement,
+        };
+        self.core.may(action, &managed, &self.identity)
+    }
+
+    /// In this order: known, not the requester, a person, allowed, still what was bound; then the store decides.
+    async fn try_decide(
+        &self,
+        id: &str,
+        kind: &str,
+        verdict: Verdict,
+        comment: Option<&str>,
+    ) -> Result<Decided, Rejection> {
+        let actor = actor_of(&self.identity)?.clone();
+        let record = self.load(id).await?;
+        let binding = bound(&record).ok_or(Rejection::approval(ErrorCode::ApprovalInputMismatch))?;
+        if is_requester(&self.identity, &binding.requester) {
+            return Err(Rejection::approval(ErrorCode::ApprovalSelfApproval)); // INV-4, APR-3
+        }
+        self.check_eligible(&record, &binding, kind, verdict)?;
+        verified(&record, &self.core.store)?;
+        let decision = Decide {
+            approval: record.id.clone(),
+            person: actor.party().folded(),
+            approver: ApproverRef { id: actor.id.clone(), kind: actor.kind, issuer: self.issuer_of(&actor) },
+            kind: kind.to_owned(),
+            verdict,
+            via: self.via.clone(),
+            comment: comment.map(salted).transpose()?,
+        };
+        self.answered(record.id, self.core.store.decide(decision).await?)
+    }
+
+    fn issuer_of(&self, actor: &crate::Actor) -> Option<String> {
+        actor.issuer.clone().or_else(|| self.issuer.clone())
+    }
+
+    /// People decide, not agents (APR-4); and only for a type that policy lets them decide (APR-2).
+    fn check_eligible(
+        &self,
+        record: &ApprovalRecord,
+        binding: &Binding,
+        kind: &str,
+        verdict: Verdict,
+    ) -> Result<(), Rejection> {
+        let person = self.identity.actor().is_some_and(|it| it.kind == ActorKind::User && it.chain.is_empty());
+        let action = match verdict {
+            Verdict::Approve => ManageAction::Approve,
+            Verdict::Reject => ManageAction::Reject,
+        };
+        let asked = binding.requirements.iter().any(|it| it.kind == kind);
+        let allowed = if person { self.may(action, binding, Some(kind)) } else { Err(ErrorCode::ApproverNotEligible) };
+        match allowed {
+            Ok(()) if asked => Ok(()),
+            Ok(()) => Err(Rejection::InputInvalid(other_type(binding))),
+            Err(ErrorCode::PolicyFailed) => Err(Rejection::approval(ErrorCode::PolicyFailed)),
+            Err(_) if self.may_see(record) => Err(Rejection::approval(ErrorCode::ApproverNotEligible)),
+            Err(_) => Err(not_found()),
+        }
+    }
+
+    async fn try_withdraw(&self, id: &str) -> Result<Decided, Rejection> {
+        let actor = actor_of(&self.identity)?;
+        let record = self.load(id).await?;
+        let binding = bound(&record).ok_or_else(not_found)?;
+        let mine = binding.requester.actor().map(crate::Actor::party) == Some(actor.party());
+        let (by, events) = if mine {
+            ("requester", Vec::new())
+        } else if self.may(ManageAction::Withdraw, &binding, None) == Ok(()) {
+            let done = EventKind::ManagementDone {
+                action: ManageAction::Withdraw.as_str().into(),
+                approval_id: Some(id.to_owned()),
+                execution_id: None,
+            };
+            ("operator", vec![self.event(done)])
+        } else if self.may_see(&record) {
+            return Err(Rejection::approval(ErrorCode::ApproverNotEligible));
+        } else {
+            return Err(not_found());
+        };
+        let withdraw = Withdraw { approval: record.id.clone(), by, events };
+        self.answered(record.id, self.core.store.withdraw(withdraw).await?)
+    }
+
+    fn answered(&self, id: crate::ApprovalId, answer: Answer) -> Result<Decided, Rejection> {
+        match answer {
+            Answer::Done { state } => Ok(Decided { id, status: state }),
+            // Still pending, so it was this person who decided otherwise before.
+            Answer::Refused { state: ApprovalState::Pending } => {
+                Err(Rejection::approval(ErrorCode::ApprovalAlreadyDecided))
+            }
+            Answer::Refused { state } => Err(Rejection::approval(code_of(state))),
+            Answer::Missing => Err(not_found()),
+        }
+    }
+
+    /// A refusal is on record too; if it cannot be, that is the answer.
+    async fn recorded<T>(&self, action: ManageAction, id: &str, done: Result<T, Rejection>) -> Result<T, Error> {
+        let rejection = match done {
+            Ok(done) => return Ok(done),
+            Err(rejection) => rejection,
+        };
+        tracing::info!(action = action.as_str(), code = %rejection.code(), cause = &rejection as &dyn std::error::Error, "refused");
+        let denied = EventKind::ManagementDenied {
+            action: action.as_str().into(),
+            approval_id: Some(if is_locator(id) { id.to_owned() } else { hashed(id) }),
+            execution_id: None,
+            code: rejection.code(),
+        };
+        match self.core.store.append(vec![self.event(denied)]).await {
+            Ok(()) => Err(rejection.face()),
+            Err(error) => Err(Rejection::from(error).face()),
+        }
+    }
+
+    fn event(&self, kind: EventKind) -> AuditEvent {
+        self.core.management_event(&self.identity, kind)
+    }
+}
+
+impl Core {
+    /// Whether a management action is allowed; else the code that says why not.
+    pub(crate) fn may(
+        &self,
+        action: ManageAction,
+        managed: &Managed<'_>,
+        identity: &Identity,
+    ) -> Result<(), ErrorCode> {
+        match self.policies.current().set.manage(action, managed, identity, self.clock.now()) {
+            Management::Allow => Ok(()),
+            Management::Deny => Err(ErrorCode::PolicyDenied),
+            Management::Failed(errors) => {
+                tracing::error!(action = action.as_str(), ?errors, "policies could not be evaluated");
+                Err(ErrorCode::PolicyFailed)
+            }
+        }
+    }
+
+    pub(crate) fn management_event(&self, identity: &Identity, kind: EventKind) -> AuditEvent {
+        let policy_hash = Some(self.policies.current().set.hash().to_string());
+        let envelope = Envelope { policy_hash, ..Envelope::of(identity) };
+        AuditEvent { id: self.ids.event(), at: self.clock.now(), kind, envelope }
+    }
+
+    /// An approval in display form. `None` as the viewer is the operator, who has the database anyway.
+    pub(crate) fn view(&self, record: &ApprovalRecord, viewer: Option<&Identity>) -> Result<ApprovalView, Rejection> {
+        let binding = bound(record).ok_or(Rejection::approval(ErrorCode::ApprovalInputMismatch))?;
+        let requester = binding.requester.actor().ok_or(Rejection::Internal("an approval without a requester"))?;
+        let mine = viewer.is_none_or(|it| it.actor().map(crate::Actor::party) == Some(requester.party()));
+        let capability = self.registry.get(&binding.capability_id);
+        let input = opened(record, &self.store).ok().and_then(|it| serde_json::from_str(&it).ok());
+        Ok(ApprovalView {
+            id: record.id.clone(),
+            status: record.state,
+            side_effect: binding.side_effect,
+            risk: binding.risk,
+            tenant: record.tenant.clone(),
+            surface: binding.requester.surface,
+            requester: ApproverRef { id: requester.id.clone(), kind: requester.kind, issuer: requester.issuer.clone() },
+            client: binding.requester.client.clone().map(|it| it.0),
+            // Whoever is not registered any more has no display rules: then nothing is shown.
+            input: capability.zip(input).map(|(capability, input)| capability.redact_for_display(input)),
+            input_hash: binding.input_hash,
+            reasons: binding.reasons,
+            requirements: binding.requirements,
+            decisions: record.decisions.clone(),
+            requested_at: binding.requested_at,
+            expires_at: record.expires_at,
+            execution_id: record.consumed_by.clone().filter(|_| mine),
+            capability_id: binding.capability_id,
+        })
+    }
+}
+
+/// What the stored request says, if it still parses. Not yet verified.
+pub(crate) fn bound(record: &ApprovalRecord) -> Option<Binding> {
+    serde_json::from_str(&record.binding).ok()
+}
+
+/// Recomputes what a decision binds: the request, the columns beside it, and the input (INV-5).
+pub(crate) fn verified(record: &ApprovalRecord, store: &Store) -> Result<Binding, Rejection> {
+    let mismatch = || Rejection::approval(ErrorCode::ApprovalInputMismatch);
+    let binding = bound(record).ok_or_else(mismatch)?;
+    let sound = store.evidence(&record.tenant, &binding_hash(&record.binding)) == record.binding_hash
+        && binding.approval_id == record.id
+        && *binding.requester.tenant == *record.tenant
+        && *binding.capability_id == *record.capability
+        && binding.requirements == record.requirements
+        && binding.input_hash == record.input_hash;
+    let input = opened(record, store)?;
+    let hash = canonical::input_hash(&binding.capability_id, &input);
+    if sound && *hash == *binding.input_hash { Ok(binding) } else { Err(mismatch()) }
+}
+
+/// The stored input. A seal that does not open is a mismatch (EXE-6).
+pub(crate) fn opened(record: &ApprovalRecord, store: &Store) -> Result<String, Rejection> {
+    let mismatch = || Rejection::approval(ErrorCode::ApprovalInputMismatch);
+    let sealed = record.input.as_deref().ok_or_else(mismatch)?;
+    let plain = store.open_sealed(&record.id, sealed).map_err(|_| mismatch())?;
+    String::from_utf8(plain).map_err(|_| mismatch())
+}
+
+/// Every actor of either delegation chain counts (APR-3).
+pub(crate) fn is_requester(identity: &Identity, requester: &Identity) -> bool {
+    let parties = |it: &Identity| it.actor().map(|it| it.parties().collect::<Vec<_>>()).unwrap_or_default();
+    let asked = parties(requester);
+    parties(identity).iter().any(|it| asked.iter().any(|other| it.may_be(other)))
+}
+
+pub(crate) fn actor_of(identity: &Identity) -> Result<&crate::Actor, Rejection> {
+    identity.actor().filter(|it| it.is_well_formed()).ok_or(Rejection::Unauthenticated)
+}
+
+fn not_found() -> Rejection {
+    Rejection::approval(ErrorCode::ApprovalNotFound)
+}
+
+fn other_type(binding: &Binding) -> Refused {
+    let nearest = binding.requirements.first().map(|it| it.kind.clone());
+    let detail = Detail::Input { path: "/type".into(), keyword: "enum".into(), nearest };
+    Refused { outward: vec![detail], paths: vec!["/type".into()], well_formed: true }
+}
+
+fn salted(text: &str) -> Result<Comment, Rejection> {
+    if text.len() > MAX_COMMENT || text.contains('\0') {
+        let detail = Detail::Input { path: "/comment".into(), keyword: "maxLength".into(), nearest: None };
+        let paths = vec!["/comment".into()];
+        return Err(Rejection::InputInvalid(Refused { outward: vec![detail], paths, well_formed: true }));
+    }
+    let salt = hex(&random::<16>());
+    let digest = format!("sha256:{}", hex(&Sha256::digest(format!("{salt}{text}").as_bytes())));
+    Ok(Comment { text: text.to_owned(), salt, digest })
+}

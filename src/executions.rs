@@ -1,0 +1,256 @@
+//! Executions after the fact: their state, and settling those of which nobody knows whether they happened (EXE-7).
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::actor::Identity;
+use crate::audit::{AuditEvent, EventKind, ReconciledBy};
+use crate::clock::Timestamp;
+use crate::deciding::{actor_of, is_requester};
+use crate::invocation::AgentInvocationInfo;
+use crate::outcome::{Detail, Error, ErrorCode};
+use crate::pipeline::Core;
+use crate::policy::{ManageAction, Managed};
+use crate::rejection::Rejection;
+use crate::schema::Refused;
+use crate::stage::redaction::Stored;
+use crate::store::op::{End, ExecutionRecord, Reconcile};
+use crate::store::{EventFilter, StoreError};
+use crate::trail::{hashed, is_locator};
+use crate::{ApprovalId, CapabilityId, ExecutionId};
+
+/// Executions as one party sees them.
+#[derive(Clone)]
+pub struct Executions {
+    pub(crate) core: Arc<Core>,
+    pub(crate) identity: Identity,
+}
+
+/// Where an execution stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionStatus {
+    /// It has begun, and its owner is alive.
+    Running,
+    /// It has an output.
+    Completed,
+    /// It was refused or it failed.
+    Failed,
+    /// It was stopped before anything happened.
+    Cancelled,
+    /// It waits for a decision.
+    Waiting,
+    /// It may have taken effect, and nobody knows: settle it.
+    Unknown,
+    /// Nothing happened, or repeating it does no harm.
+    NotExecuted,
+}
+
+/// An execution as people see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionView {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Where it stands.
+    pub status: ExecutionStatus,
+    /// What was called; absent if the name asked for follows no grammar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability_id: Option<CapabilityId>,
+    /// Whose data it is about.
+    pub tenant: String,
+    /// On whose behalf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<crate::ActorRef>,
+    /// The approval that it consumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
+    /// When it was asked for or began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+}
+
+/// What an unknown execution is settled to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolution {
+    /// It happened; repetitions get this output, redacted as today.
+    Completed(Option<Value>),
+    /// It happened and failed, or is to be treated so.
+    Failed,
+    /// It did not happen: the key is free again. Refused while the owner may still be at it.
+    NotExecuted,
+}
+
+impl Executions {
+    /// One execution, if this party asked for it or may read the audit trail.
+    ///
+    /// # Errors
+    /// CAPABILITY_NOT_FOUND if there is none that this party may know of.
+    pub async fn show(&self, id: &str) -> Result<ExecutionView, Error> {
+        self.try_show(id).await.map_err(|it| it.face())
+    }
+
+    /// Settles an execution of which nobody knows whether it happened.
+    ///
+    /// # Errors
+    /// CAPABILITY_NOT_FOUND if there is none that this party may know of; POLICY_DENIED without a permit for the
+    /// Cedar action `reconcile`, and always for its requester; IDEMPOTENCY_IN_PROGRESS while it still runs;
+    /// APPROVAL_ALREADY_DECIDED if it is settled.
+    pub async fn resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Error> {
+        match self.try_resolve(id, to).await {
+            Ok(view) => Ok(view),
+            Err(rejection) => Err(self.denied(id, rejection).await),
+        }
+    }
+
+    async fn try_show(&self, id: &str) -> Result<ExecutionView, Rejection> {
+        let actor = actor_of(&self.identity)?;
+        let view = self.core.execution_view(id).await?.ok_or(Rejection::ExecutionNotFound)?;
+        let same_tenant = *view.tenant == *self.identity.tenant;
+        let mine = view.actor.as_ref().is_some_and(|it| it.id == actor.id && it.issuer == actor.issuer);
+        let reader = || self.core.may(ManageAction::ReadAudit, &Managed::Engine, &self.identity) == Ok(());
+        if same_tenant && (mine || reader()) { Ok(view) } else { Err(Rejection::ExecutionNotFound) }
+    }
+
+    async fn try_resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Rejection> {
+        actor_of(&self.identity)?;
+        let record = if is_locator(id) { self.core.store.execution(&id.into()).await? } else { None };
+        let record = record.filter(|it| *it.tenant == *self.identity.tenant).ok_or(Rejection::ExecutionNotFound)?;
+        let agent: AgentInvocationInfo =
+            serde_json::from_str(&record.agent).map_err(|_| Rejection::Internal("an execution without its caller"))?;
+        let requester = Identity::new((*agent.actor).clone());
+        self.core.may(ManageAction::Reconcile, &Managed::Engine, &self.identity).map_err(|code| match code {
+            ErrorCode::PolicyFailed => Rejection::PolicyFailed(Vec::new()),
+            _ => Rejection::PolicyDenied { reason: None, policies: Vec::new() },
+        })?;
+        if is_requester(&self.identity, &requester) {
+            let reason = Some("Nobody settles their own execution.".into());
+            return Err(Rejection::PolicyDenied { reason, policies: Vec::new() });
+        }
+        let (end, outcome) = self.core.settlement(&record, to)?;
+        let done = EventKind::ManagementDone {
+            action: ManageAction::Reconcile.as_str().into(),
+            approval_id: None,
+            execution_id: Some(id.to_owned()),
+        };
+        let operation = Reconcile {
+            execution: record.id.clone(),
+            slot: record.slot.clone(),
+            end,
+            outcome,
+            by: ReconciledBy::Operator,
+            events: vec![self.core.management_event(&self.identity, done)],
+        };
+        let settled = self.core.store.reconcile(operation).await?;
+        match (settled.applied, record.ended_at) {
+            (true, _) => self.core.execution_view(id).await?.ok_or(Rejection::ExecutionNotFound),
+            (false, None) => Err(Rejection::InProgress),
+            (false, Some(_)) => Err(Rejection::approval(ErrorCode::ApprovalAlreadyDecided)),
+        }
+    }
+
+    async fn denied(&self, id: &str, rejection: Rejection) -> Error {
+        let denied = EventKind::ManagementDenied {
+            action: ManageAction::Reconcile.as_str().into(),
+            approval_id: None,
+            execution_id: Some(if is_locator(id) { id.to_owned() } else { hashed(id) }),
+            code: rejection.code(),
+        };
+        match self.core.store.append(vec![self.core.management_event(&self.identity, denied)]).await {
+            Ok(()) => rejection.face(),
+            Err(error) => Rejection::from(error).face(),
+        }
+    }
+}
+
+impl Core {
+    /// What the store keeps of it; of refusals and reads, what the trail says.
+    pub(crate) async fn execution_view(&self, id: &str) -> Result<Option<ExecutionView>, StoreError> {
+        if !is_locator(id) {
+            return Ok(None);
+        }
+        if let Some(record) = self.store.execution(&id.into()).await? {
+            return Ok(Some(view_of(record)));
+        }
+        let filter = EventFilter { execution: Some(id.to_owned()), ..EventFilter::default() };
+        let events = self.store.events(&filter, 200).await?;
+        let events = events.iter().filter_map(|(_, body)| serde_json::from_str::<AuditEvent>(body).ok());
+        Ok(told_by(id, &events.collect::<Vec<_>>()))
+    }
+
+    /// What repetitions are answered with after a resolution.
+    pub(crate) fn settlement(
+        &self,
+        record: &ExecutionRecord,
+        to: Resolution,
+    ) -> Result<(End, Option<String>), Rejection> {
+        let capability = self.registry.get(&record.capability).ok_or(Rejection::ExecutionNotFound)?;
+        Ok(match to {
+            Resolution::NotExecuted => (End::Free, None),
+            Resolution::Failed => {
+                let error = Error {
+                    code: ErrorCode::ExecutionFailed,
+                    message: "The operation failed.".into(),
+                    retryable: false,
+                    details: Vec::new(),
+                };
+                (End::Failed, Some(Stored::seal_failure(&error)))
+            }
+            Resolution::Completed(None) => (End::Completed, Some(Stored::seal_nothing())),
+            Resolution::Completed(Some(output)) => {
+                let sealed = Stored::seal_settled(capability, output).map_err(|_| bad_output())?;
+                (End::Completed, Some(sealed))
+            }
+        })
+    }
+}
+
+fn view_of(record: ExecutionRecord) -> ExecutionView {
+    let status = match record.state.as_str() {
+        "completed" => ExecutionStatus::Completed,
+        "failed" => ExecutionStatus::Failed,
+        "free" => ExecutionStatus::NotExecuted,
+        "running" if record.lease_valid => ExecutionStatus::Running,
+        _ => ExecutionStatus::Unknown,
+    };
+    ExecutionView {
+        id: record.id,
+        status,
+        capability_id: record.envelope.capability_id,
+        tenant: record.tenant,
+        actor: record.envelope.actor,
+        approval_id: record.approval,
+        started_at: record.started_at,
+        ended_at: record.ended_at,
+    }
+}
+
+fn told_by(id: &str, events: &[AuditEvent]) -> Option<ExecutionView> {
+    let first = events.first()?;
+    let last = events.iter().find(|it| it.kind.is_terminal()).unwrap_or(first);
+    let status = match &last.kind {
+        EventKind::Completed { .. } | EventKind::Replayed { .. } => ExecutionStatus::Completed,
+        EventKind::ApprovalRequested { .. } => ExecutionStatus::Waiting,
+        EventKind::Cancelled { .. } => ExecutionStatus::Cancelled,
+        _ => ExecutionStatus::Failed,
+    };
+    Some(ExecutionView {
+        id: id.into(),
+        status,
+        capability_id: last.envelope.capability_id.clone(),
+        tenant: first.envelope.tenant.clone(),
+        actor: first.envelope.actor.clone(),
+        approval_id: None,
+        started_at: first.at,
+        ended_at: last.kind.is_terminal().then_some(last.at),
+    })
+}
+
+fn bad_output() -> Rejection {
+    let detail = Detail::Input { path: "/output".into(), keyword: "schema".into(), nearest: None };
+    Rejection::InputInvalid(Refused { outward: vec![detail], paths: vec!["/output".into()], well_formed: true })
+}

@@ -1,0 +1,405 @@
+//! Why an execution ended early: the private faces, and how each looks from outside.
+//!
+//! Two types, because two things are true. A [`Rejection`] comes before the begin commit: nothing ran, `?` is right.
+//! A [`Failed`] comes after it: the claim must be settled first. No conversion leads from one to the other, so a
+//! `?` that would leave a claim unsettled does not compile.
+
+use tokio::task::JoinHandle;
+
+use crate::audit::{DenialReason, EventKind, Executed, PolicyError, PolicyRef};
+use crate::handler::{DeclaredError, HandlerError, Kind};
+use crate::outcome::{Detail, Error, ErrorCode, Outcome};
+use crate::schema::Refused;
+use crate::stage::Stage;
+use crate::store::StoreError;
+use crate::store::op::End;
+use crate::{BoxError, ExecutionId};
+
+const FAILED: &str = "The operation failed.";
+const MAY_HAVE_HAPPENED: &str = "The operation failed. It may have taken effect.";
+
+/// Refused before anything ran. `Display` is for logs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Rejection {
+    #[error("no actor, or a malformed one")]
+    Unauthenticated,
+    #[error("capability `{capability}` is not there for this caller: {reason:?}")]
+    NotFound { capability: String, reason: DenialReason, policies: Vec<PolicyRef>, errors: Vec<PolicyError> },
+    #[error("invalid idempotency key")]
+    KeyInvalid,
+    #[error("invalid input: {:?}", .0.paths)]
+    InputInvalid(Refused),
+    #[error("the stored input does not fit today's schema")]
+    SchemaChanged,
+    #[error("denied by policy")]
+    PolicyDenied { reason: Option<String>, policies: Vec<PolicyRef> },
+    #[error("policies could not be evaluated: {0:?}")]
+    PolicyFailed(Vec<PolicyError>),
+    #[error("the active policy set kept changing, or is not the one that this process has")]
+    PolicyUnstable,
+    #[error("the approval: {code}")]
+    Approval { code: ErrorCode, consumed_by: Option<ExecutionId> },
+    #[error("the idempotency key was used for another input")]
+    KeyReused,
+    #[error("the first execution under this key still runs")]
+    InProgress,
+    #[error("execution `{0}` may have happened, and nobody knows")]
+    OutcomeUnknown(ExecutionId),
+    #[error("too many pending approvals")]
+    RateLimited,
+    #[error("could not make the application context")]
+    Context(#[source] BoxError),
+    #[error("not available: {0}")]
+    Unavailable(&'static str),
+    #[error("cancelled before anything ran")]
+    Cancelled,
+    #[error("a listing ran out of time")]
+    ListingTimeout,
+    #[error("no such execution for this party")]
+    ExecutionNotFound,
+    #[error("no record, no effect")]
+    Audit(#[source] StoreError),
+    #[error("a broken invariant: {0}")]
+    Internal(&'static str),
+}
+
+impl Rejection {
+    pub(crate) fn approval(code: ErrorCode) -> Self {
+        Self::Approval { code, consumed_by: None }
+    }
+
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Unauthenticated => ErrorCode::Unauthenticated,
+            Self::NotFound { .. } => ErrorCode::CapabilityNotFound,
+            Self::KeyInvalid => ErrorCode::IdempotencyKeyInvalid,
+            Self::InputInvalid(_) | Self::SchemaChanged => ErrorCode::InputInvalid,
+            Self::PolicyDenied { .. } => ErrorCode::PolicyDenied,
+            Self::PolicyFailed(_) | Self::PolicyUnstable => ErrorCode::PolicyFailed,
+            Self::Approval { code, .. } => *code,
+            Self::KeyReused => ErrorCode::IdempotencyKeyReused,
+            Self::InProgress => ErrorCode::IdempotencyInProgress,
+            Self::OutcomeUnknown(_) => ErrorCode::OutcomeUnknown,
+            Self::RateLimited => ErrorCode::RateLimited,
+            Self::Context(_) => ErrorCode::ExecutionFailed,
+            Self::Unavailable(_) => ErrorCode::Unavailable,
+            Self::Cancelled => ErrorCode::Cancelled,
+            Self::ListingTimeout => ErrorCode::Timeout,
+            Self::ExecutionNotFound => ErrorCode::CapabilityNotFound,
+            Self::Audit(_) => ErrorCode::AuditUnavailable,
+            Self::Internal(_) => ErrorCode::InternalError,
+        }
+    }
+
+    fn retryable(&self) -> bool {
+        match self {
+            Self::Approval { code, .. } => *code == ErrorCode::ApprovalPending,
+            Self::InProgress
+            | Self::RateLimited
+            | Self::Context(_)
+            | Self::Unavailable(_)
+            | Self::ListingTimeout
+            | Self::Audit(_) => true,
+            Self::Unauthenticated
+            | Self::NotFound { .. }
+            | Self::KeyInvalid
+            | Self::InputInvalid(_)
+            | Self::SchemaChanged
+            | Self::PolicyDenied { .. }
+            | Self::PolicyFailed(_)
+            | Self::PolicyUnstable
+            | Self::KeyReused
+            | Self::OutcomeUnknown(_)
+            | Self::Cancelled
+            | Self::ExecutionNotFound
+            | Self::Internal(_) => false,
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Unauthenticated => "The caller is not authenticated.".into(),
+            // Whatever follows no grammar cannot exist, so that not repeating it tells nothing.
+            Self::NotFound { capability, .. } if crate::CapabilityId::from(&**capability).is_well_formed() => {
+                format!("There is no capability `{capability}`.")
+            }
+            Self::NotFound { .. } => "There is no such capability.".into(),
+            Self::KeyInvalid => {
+                "An idempotency key is 1 to 255 visible ASCII characters, and anonymous callers have none.".into()
+            }
+            Self::InputInvalid(_) => "The input is not valid.".into(),
+            Self::SchemaChanged => "The input schema changed since this was asked for. Ask again.".into(),
+            Self::PolicyDenied { reason, .. } => {
+                reason.clone().unwrap_or_else(|| "No policy permits this call.".into())
+            }
+            Self::Approval { code, .. } => approval_sentence(*code).into(),
+            Self::KeyReused => "The idempotency key was used for another input.".into(),
+            Self::InProgress => "The first call with this idempotency key still runs.".into(),
+            Self::OutcomeUnknown(_) => "An earlier call may have taken effect. It must be reconciled first.".into(),
+            Self::RateLimited => "Too many requests are waiting for approval.".into(),
+            Self::Unavailable(_) => "The service is not available right now.".into(),
+            Self::Cancelled => "The call was cancelled.".into(),
+            Self::ListingTimeout => "The listing ran out of time.".into(),
+            Self::ExecutionNotFound => "There is no such execution.".into(),
+            Self::PolicyFailed(_) | Self::PolicyUnstable | Self::Context(_) | Self::Audit(_) | Self::Internal(_) => {
+                FAILED.into()
+            }
+        }
+    }
+
+    fn details(&self) -> Vec<Detail> {
+        match self {
+            Self::InputInvalid(refused) => refused.outward.clone(),
+            Self::Approval { consumed_by: Some(execution_id), .. } | Self::OutcomeUnknown(execution_id) => {
+                vec![Detail::Execution { execution_id: execution_id.clone() }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The outward face.
+    pub(crate) fn face(&self) -> Error {
+        Error { code: self.code(), message: self.message(), retryable: self.retryable(), details: self.details() }
+    }
+
+    /// The terminal event: a denied call is as well documented as a completed one.
+    pub(crate) fn event(self, stage: Stage, duration_us: u64) -> EventKind {
+        let (code, retryable) = (self.code(), self.retryable());
+        let denied = |reason, policies, errors| EventKind::Denied { reason, public_code: code, policies, errors };
+        let failed = |paths| EventKind::Failed { code, stage, retryable, attempts: 0, executed: Executed::No, paths };
+        match self {
+            Self::NotFound { reason, policies, errors, .. } => denied(reason, policies, errors),
+            Self::PolicyDenied { policies, .. } => denied(DenialReason::PolicyDenied, policies, Vec::new()),
+            Self::PolicyFailed(errors) => denied(DenialReason::PolicyFailed, Vec::new(), errors),
+            Self::PolicyUnstable => denied(DenialReason::PolicyFailed, Vec::new(), Vec::new()),
+            Self::Cancelled => EventKind::Cancelled { code, duration_us, executed: Executed::No },
+            Self::InputInvalid(refused) => failed(refused.paths),
+            Self::Unauthenticated
+            | Self::KeyInvalid
+            | Self::SchemaChanged
+            | Self::Approval { .. }
+            | Self::KeyReused
+            | Self::InProgress
+            | Self::OutcomeUnknown(_)
+            | Self::RateLimited
+            | Self::Context(_)
+            | Self::Unavailable(_)
+            | Self::ListingTimeout
+            | Self::ExecutionNotFound
+            | Self::Audit(_)
+            | Self::Internal(_) => failed(Vec::new()),
+        }
+    }
+
+    /// What the caller gets.
+    pub(crate) fn outcome(&self, execution_id: ExecutionId) -> Outcome {
+        match self {
+            Self::Cancelled => Outcome::Cancelled { execution_id, error: self.face() },
+            _ => Outcome::Failed { execution_id, error: self.face(), replayed: false },
+        }
+    }
+}
+
+impl From<StoreError> for Rejection {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Busy => Self::Unavailable("the store's queue is full"),
+            other => Self::Audit(other),
+        }
+    }
+}
+
+fn approval_sentence(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::ApprovalPending => "The approval is still waiting for a decision.",
+        ErrorCode::ApprovalRejected => "The request was rejected.",
+        ErrorCode::ApprovalExpired => "The approval has expired. Ask again.",
+        ErrorCode::ApprovalConsumed => "The approval was used already.",
+        ErrorCode::ApprovalWithdrawn => "The request was withdrawn.",
+        ErrorCode::ApprovalAlreadyDecided => "This was decided already.",
+        ErrorCode::ApprovalSelfApproval => "Nobody may approve their own request.",
+        ErrorCode::ApproverNotEligible => "You may not decide this.",
+        ErrorCode::ApprovalInputMismatch => FAILED,
+        _ => "There is no such approval.",
+    }
+}
+
+/// Ended after the begin commit, without an output.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Declared(DeclaredError),
+    /// The application said no; `entered` tells whether the handler itself had been reached.
+    Unauthenticated {
+        entered: bool,
+    },
+    Forbidden {
+        entered: bool,
+    },
+    /// The last attempt said that nothing happened; `always` tells whether every attempt did.
+    NotExecuted {
+        cause: BoxError,
+        always: bool,
+    },
+    Other(BoxError),
+    /// It ran, but its output cannot be given out: paths and keywords, for the log.
+    Output(Vec<String>),
+    /// The process's lease ended before this attempt began; `fresh` tells whether it was the first.
+    LeaseLost {
+        fresh: bool,
+    },
+    /// The deadline, the caller or the shutdown ended the wait.
+    Stopped {
+        code: ErrorCode,
+        /// Whether every attempt stated that nothing happened.
+        not_executed: bool,
+        late: Option<Late>,
+    },
+}
+
+/// A handler that runs on after its execution was answered.
+pub(crate) type Late = JoinHandle<Result<serde_json::Value, HandlerError>>;
+
+/// What a failure means depends on what was run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nature {
+    /// Effect none or read.
+    pub(crate) read: bool,
+    /// Declared idempotent.
+    pub(crate) idempotent: bool,
+    /// The caller gave a key.
+    pub(crate) keyed: bool,
+    /// An approval was consumed.
+    pub(crate) approved: bool,
+}
+
+impl Failed {
+    /// Sorts a handler's error. `entered` tells whether the handler was reached.
+    pub(crate) fn of(HandlerError(kind): HandlerError, entered: bool) -> Self {
+        match kind {
+            Kind::Declared(error) => Self::Declared(error),
+            Kind::Unauthenticated => Self::Unauthenticated { entered },
+            Kind::Forbidden => Self::Forbidden { entered },
+            Kind::NotExecuted(cause) => Self::NotExecuted { cause, always: true },
+            Kind::Other(cause) => Self::Other(cause),
+        }
+    }
+
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Declared(_) | Self::NotExecuted { .. } | Self::Other(_) => ErrorCode::ExecutionFailed,
+            Self::Unauthenticated { .. } => ErrorCode::Unauthenticated,
+            Self::Forbidden { .. } => ErrorCode::Forbidden,
+            Self::Output(_) => ErrorCode::OutputInvalid,
+            Self::LeaseLost { .. } => ErrorCode::Unavailable,
+            Self::Stopped { code, .. } => *code,
+        }
+    }
+
+    /// Whether the effect happened, as far as this failure tells.
+    pub(crate) fn executed(&self, nature: Nature) -> Executed {
+        let unsure = if nature.read { Executed::No } else { Executed::Unknown };
+        match self {
+            Self::Output(_) => Executed::Yes,
+            Self::Unauthenticated { entered: false } | Self::Forbidden { entered: false } => Executed::No,
+            Self::NotExecuted { always: true, .. }
+            | Self::LeaseLost { fresh: true }
+            | Self::Stopped { not_executed: true, .. } => Executed::No,
+            Self::Unauthenticated { entered: true }
+            | Self::Forbidden { entered: true }
+            | Self::Declared(_)
+            | Self::NotExecuted { always: false, .. }
+            | Self::LeaseLost { fresh: false }
+            | Self::Other(_)
+            | Self::Stopped { not_executed: false, .. } => unsure,
+        }
+    }
+
+    /// The handler that still runs, if one does.
+    pub(crate) fn take_late(&mut self) -> Option<Late> {
+        match self {
+            Self::Stopped { late, .. } => late.take(),
+            _ => None,
+        }
+    }
+
+    /// What becomes of the key (document 5's diagram).
+    pub(crate) fn end(&self, nature: Nature) -> End {
+        let harmless = nature.read || (nature.idempotent && !nature.approved);
+        match self {
+            Self::Unauthenticated { entered: false } | Self::Forbidden { entered: false } => End::Free,
+            Self::NotExecuted { always: true, .. }
+            | Self::LeaseLost { fresh: true }
+            | Self::Stopped { not_executed: true, .. } => End::Free,
+            Self::Stopped { .. } | Self::LeaseLost { .. } | Self::NotExecuted { always: false, .. } => {
+                if harmless {
+                    End::Free
+                } else {
+                    End::Unknown
+                }
+            }
+            Self::Unauthenticated { .. }
+            | Self::Forbidden { .. }
+            | Self::Declared(_)
+            | Self::Other(_)
+            | Self::Output(_) => End::Failed,
+        }
+    }
+
+    /// EXE-4: an agent acts on it. Never for an execution that consumed an approval.
+    fn retryable(&self, nature: Nature) -> bool {
+        if nature.approved {
+            return false;
+        }
+        let safe = nature.read || (nature.idempotent && nature.keyed);
+        match self {
+            Self::NotExecuted { always, .. } => *always || safe,
+            Self::LeaseLost { fresh } => *fresh || safe,
+            Self::Stopped { code: ErrorCode::Timeout, not_executed, .. } => *not_executed || safe,
+            Self::Stopped { .. }
+            | Self::Unauthenticated { .. }
+            | Self::Forbidden { .. }
+            | Self::Declared(_)
+            | Self::Other(_)
+            | Self::Output(_) => false,
+        }
+    }
+
+    fn message(&self, nature: Nature) -> String {
+        match self {
+            Self::Declared(error) => error.message.clone().into_owned(),
+            Self::Unauthenticated { .. } => "The caller is not authenticated.".into(),
+            Self::Forbidden { .. } => "The caller may not do this.".into(),
+            Self::Output(_) => "It ran, but its answer was not usable.".into(),
+            Self::LeaseLost { .. } => "The service is not available right now.".into(),
+            Self::Stopped { code: ErrorCode::Timeout, .. } => "The operation ran out of time.".into(),
+            Self::Stopped { .. } => "The call was cancelled.".into(),
+            Self::NotExecuted { .. } => FAILED.into(),
+            Self::Other(_) if nature.read => FAILED.into(),
+            Self::Other(_) => MAY_HAVE_HAPPENED.into(),
+        }
+    }
+
+    pub(crate) fn face(&self, nature: Nature) -> Error {
+        let details = match self {
+            Self::Declared(error) => vec![Detail::Code { code: error.code.into() }],
+            _ => Vec::new(),
+        };
+        Error { code: self.code(), message: self.message(nature), retryable: self.retryable(nature), details }
+    }
+
+    pub(crate) fn event(&self, stage: Stage, attempts: u32, duration_us: u64, nature: Nature) -> EventKind {
+        let (code, executed, retryable) = (self.code(), self.executed(nature), self.retryable(nature));
+        match self {
+            Self::Stopped { .. } => EventKind::Cancelled { code, duration_us, executed },
+            _ => EventKind::Failed { code, stage, retryable, attempts, executed, paths: Vec::new() },
+        }
+    }
+
+    pub(crate) fn outcome(&self, execution_id: ExecutionId, nature: Nature) -> Outcome {
+        let error = self.face(nature);
+        match self {
+            Self::Stopped { .. } => Outcome::Cancelled { execution_id, error },
+            _ => Outcome::Failed { execution_id, error, replayed: false },
+        }
+    }
+}

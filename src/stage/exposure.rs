@@ -1,0 +1,64 @@
+//! The capability exists, lists this surface, and no policy hides it.
+
+use std::sync::Arc;
+
+use crate::CapabilityId;
+use crate::audit::{DenialReason, PolicyError, PolicyRef};
+use crate::capability::Governed;
+use crate::policies::Loaded;
+use crate::policy::{Principal, Visibility};
+use crate::registry::Registry;
+use crate::rejection::Rejection;
+use crate::stage::Stage;
+use crate::stage::actor::Identified;
+use crate::trail::Trail;
+
+/// A call to a capability that its surface shows to its actor, and the one policy set that serves it from here on.
+pub(crate) struct Exposed {
+    pub(super) identified: Identified,
+    pub(super) capability: Arc<Governed>,
+    pub(super) policies: Arc<Loaded>,
+    pub(super) principal: Result<Principal, Vec<PolicyError>>,
+}
+
+/// Unknown, unexposed and hidden look the same from outside (INV-7).
+pub(crate) fn find(
+    trail: &mut Trail,
+    identified: Identified,
+    registry: &Registry,
+    policies: Arc<Loaded>,
+) -> Result<Exposed, Rejection> {
+    let call = identified.call();
+    let Some(id) = call.capability.clone() else { return Err(Rejection::Internal("a call without a capability")) };
+    let identity = Arc::clone(&call.identity);
+    let capability = registry.get(&id).ok_or_else(|| refuse(&id, DenialReason::Unknown))?;
+    trail.resolves(capability);
+    trail.at(Stage::Exposure).decided_by(policies.set.hash());
+    if !capability.meta.expose.contains(&identity.surface) {
+        return Err(refuse(&id, DenialReason::NotExposed));
+    }
+    let principal = policies.set.principal(&identity);
+    match &principal {
+        Ok(principal) => match policies.set.visibility(principal, &identity, trail.now(), capability) {
+            Visibility::Visible => {}
+            Visibility::Hidden(policies) => return Err(conceal(&id, DenialReason::Hidden, policies, Vec::new())),
+            Visibility::Failed(errors) => {
+                return Err(conceal(&id, DenialReason::PolicyFailed, Vec::new(), errors));
+            }
+        },
+        // Nobody knows whether it is hidden: then it is.
+        Err(errors) if policies.set.may_hide(capability) => {
+            return Err(conceal(&id, DenialReason::PolicyFailed, Vec::new(), errors.clone()));
+        }
+        Err(_) => {} // stage 7 says POLICY_FAILED
+    }
+    Ok(Exposed { capability: Arc::clone(capability), identified, policies, principal })
+}
+
+fn refuse(id: &CapabilityId, reason: DenialReason) -> Rejection {
+    conceal(id, reason, Vec::new(), Vec::new())
+}
+
+fn conceal(id: &CapabilityId, reason: DenialReason, policies: Vec<PolicyRef>, errors: Vec<PolicyError>) -> Rejection {
+    Rejection::NotFound { capability: id.to_string(), reason, policies, errors }
+}

@@ -1,0 +1,247 @@
+//! The trail and the outcome are committed. What is not on record is not answered.
+
+use std::time::Duration;
+
+use crate::audit::{EventKind, ReconciledBy};
+use crate::clock::Clock;
+use crate::outcome::Outcome;
+use crate::rejection::{Failed, Late, Rejection};
+use crate::stage::Stage;
+use crate::stage::approval::Filed;
+use crate::stage::idempotency::{Begun, Known};
+use crate::stage::redaction::{self, Output, Stored};
+use crate::store::op::{End, Finish, HolderState, Reconcile};
+use crate::store::{Store, StoreError};
+use crate::trail::Trail;
+
+/// How long a reply waits for its record (EXE-9).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An outcome that is on record: the only thing that a surface may answer with (INV-10, INV-13).
+pub(crate) struct Recorded(Outcome);
+
+impl Recorded {
+    pub(crate) fn into_outcome(self) -> Outcome {
+        self.0
+    }
+}
+
+/// What became of the wish to end.
+pub(crate) enum Ending {
+    /// The second part is the execution itself, if its handler still runs.
+    Recorded(Recorded, Option<(Begun, Late)>),
+    /// A read whose policy set is not the active one any more: nothing is on record, back to stage 5.
+    PolicyChanged,
+}
+
+/// Settles the claim and writes the terminal event: one transaction, together with the beginning for a read.
+pub(crate) async fn finish(
+    trail: &mut Trail,
+    begun: Begun,
+    ended: Result<Output, Failed>,
+    store: &Store,
+    clock: &Clock,
+) -> Result<Ending, Rejection> {
+    let nature = begun.nature();
+    let execution_id = trail.execution().clone();
+    let (event, end, stored, outcome, late) = match ended {
+        Ok(output) => {
+            let event = EventKind::Completed { duration_us: trail.elapsed_us(), attempts: trail.attempts };
+            let stored = begun.slot().map(|_| Stored::seal(begun.capability(), &output));
+            let outcome = Outcome::Completed { execution_id, output: Some(output), replayed: false, recorded: true };
+            (event, End::Completed, stored, outcome, None)
+        }
+        Err(mut failed) => {
+            log(trail, &failed);
+            let late = failed.take_late();
+            // A read's failure belongs to the stage it came from, a write's too.
+            let event = failed.event(failed_at(trail, &failed), trail.attempts, trail.elapsed_us(), nature);
+            let end = failed.end(nature);
+            let stored =
+                (end == End::Failed && begun.slot().is_some()).then(|| Stored::seal_failure(&failed.face(nature)));
+            (event, end, stored, failed.outcome(execution_id, nature), late)
+        }
+    };
+    trail.at(Stage::Record);
+    if begun.deferred().is_some() {
+        return finish_read(trail, begun, event, outcome, late, store, clock).await;
+    }
+    let operation = Finish {
+        execution: trail.execution().clone(),
+        slot: begun.slot().map(|it| it.as_str().to_owned()),
+        end,
+        outcome: stored,
+        events: trail.with(event),
+    };
+    let outcome = match within(clock, store.finish(operation)).await {
+        Some(Ok(settled)) => {
+            if settled.late && !settled.applied {
+                tracing::error!(execution = %trail.execution(), "ended after it was settled otherwise: it may be a double effect");
+            }
+            outcome
+        }
+        // It happened, and never turns into "it did not" (INV-10): the store goes on trying.
+        failed => {
+            let error = failed.and_then(Result::err);
+            tracing::error!(execution = %trail.execution(), error = ?error, "ran, but its end is not on record yet");
+            unrecorded(outcome)
+        }
+    };
+    trail.written();
+    Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
+}
+
+/// No record, no answer.
+async fn finish_read(
+    trail: &mut Trail,
+    begun: Begun,
+    event: EventKind,
+    outcome: Outcome,
+    late: Option<Late>,
+    store: &Store,
+    clock: &Clock,
+) -> Result<Ending, Rejection> {
+    let mut events = trail.unwritten().to_vec();
+    // `capability.retried` was noted after the start: the start goes behind `capability.requested`.
+    if let Some(started) = begun.deferred() {
+        events.insert(1.min(events.len()), trail.event(started.clone()));
+    }
+    events.push(trail.event(event));
+    match within(clock, store.read_once(begun.generation(), events)).await {
+        Some(Ok(true)) => {
+            trail.written();
+            Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
+        }
+        Some(Ok(false)) => Ok(Ending::PolicyChanged),
+        Some(Err(error)) => Err(error.into()),
+        None => Err(Rejection::Audit(StoreError::Unavailable("no commit within the time".into()))),
+    }
+}
+
+async fn within<T>(clock: &Clock, commit: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = commit => Some(done),
+        () = clock.sleep(PATIENCE) => None,
+    }
+}
+
+fn unrecorded(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Completed { execution_id, output, replayed, recorded: _ } => {
+            Outcome::Completed { execution_id, output, replayed, recorded: false }
+        }
+        other @ (Outcome::ApprovalRequired { .. } | Outcome::Failed { .. } | Outcome::Cancelled { .. }) => other,
+    }
+}
+
+/// The stage that a failure belongs to.
+fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
+    match failed {
+        Failed::Output(_) => trail.stage(),
+        Failed::LeaseLost { .. } => Stage::Control,
+        Failed::Declared(_)
+        | Failed::Unauthenticated { .. }
+        | Failed::Forbidden { .. }
+        | Failed::NotExecuted { .. }
+        | Failed::Other(_)
+        | Failed::Stopped { .. } => Stage::Handler,
+    }
+}
+
+/// The cause goes to the log, nowhere else (INV-8).
+fn log(trail: &Trail, failed: &Failed) {
+    let (execution, code) = (trail.execution(), failed.code());
+    match failed {
+        Failed::NotExecuted { cause, .. } | Failed::Other(cause) => {
+            tracing::warn!(%execution, %code, cause = &**cause as &dyn std::error::Error, "the handler failed");
+        }
+        Failed::Output(problems) => tracing::error!(%execution, %code, ?problems, "the output was withheld"),
+        Failed::Declared(_)
+        | Failed::Unauthenticated { .. }
+        | Failed::Forbidden { .. }
+        | Failed::LeaseLost { .. }
+        | Failed::Stopped { .. } => tracing::info!(%execution, %code, "the execution did not complete"),
+    }
+}
+
+/// How a handler ended whose execution was answered before it did. A read left nothing to settle.
+pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output, Failed>, store: &Store) {
+    if begun.deferred().is_some() {
+        return;
+    }
+    let nature = begun.nature();
+    let (end, outcome) = match ended {
+        Ok(output) => (End::Completed, begun.slot().map(|_| Stored::seal(begun.capability(), &output))),
+        Err(failed @ Failed::NotExecuted { .. }) => {
+            log(trail, &failed);
+            (End::Free, None)
+        }
+        Err(failed) => {
+            log(trail, &failed);
+            (End::Failed, begun.slot().map(|_| Stored::seal_failure(&failed.face(nature))))
+        }
+    };
+    let operation = Reconcile {
+        execution: trail.execution().clone(),
+        slot: begun.slot().map(|it| it.as_str().to_owned()),
+        end,
+        outcome,
+        by: ReconciledBy::LateFinish,
+        events: Vec::new(),
+    };
+    match store.reconcile(operation).await {
+        Ok(settled) if settled.applied => {}
+        Ok(_) => {
+            tracing::error!(execution = %trail.execution(), "ended late and was settled before: it may be a double effect")
+        }
+        Err(error) => tracing::error!(execution = %trail.execution(), %error, "a late end is not on record"),
+    }
+}
+
+/// The key is known: it is answered, never run. Stages 3 to 7 have passed with today's facts (IDM-1).
+pub(crate) async fn known(trail: &mut Trail, known: Known, store: &Store) -> Result<Recorded, Rejection> {
+    let Known { valid, holder } = known;
+    if holder.input_hash != *valid.input.hash && holder.given_hash != *valid.input.given_hash {
+        return Err(Rejection::KeyReused);
+    }
+    let stored = match holder.state {
+        HolderState::Running | HolderState::Retakable => return Err(Rejection::InProgress),
+        HolderState::Unknown => return Err(Rejection::OutcomeUnknown(holder.execution)),
+        HolderState::Completed | HolderState::Failed => holder.outcome,
+    };
+    let text = stored.ok_or(Rejection::Internal("a settled key without an outcome"))?;
+    let replay = redaction::replay(trail.at(Stage::Redaction), &valid.exposed.capability, Stored::from_store(text))?;
+    let event = EventKind::Replayed { original_execution_id: holder.execution };
+    trail.at(Stage::Record);
+    store.append(trail.with(event)).await?;
+    trail.written();
+    Ok(Recorded(replay.into_outcome()))
+}
+
+/// A person is asked. Filing put it on record, unless an inline approver was asked first and let it wait.
+pub(crate) async fn waiting(trail: &mut Trail, filed: Filed, store: &Store) -> Result<Recorded, Rejection> {
+    let execution_id = trail.execution().clone();
+    if let Some(suspended) = filed.unsuspended {
+        store.append(trail.with(suspended)).await?;
+        trail.written();
+    }
+    Ok(Recorded(Outcome::ApprovalRequired { execution_id, approval: filed.request }))
+}
+
+/// The end of an execution that never began: one commit, and without it no honest answer.
+pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Store, clock: &Clock) -> Recorded {
+    let execution = trail.execution().clone();
+    tracing::info!(%execution, code = %rejection.code(), stage = ?trail.stage(),
+        cause = &rejection as &dyn std::error::Error, "refused");
+    let outcome = rejection.outcome(execution.clone());
+    let event = rejection.event(trail.stage(), trail.elapsed_us());
+    match within(clock, store.append(trail.with(event))).await {
+        Some(Ok(())) => Recorded(outcome),
+        failed => {
+            let error = failed.and_then(Result::err);
+            tracing::error!(%execution, ?error, "a refusal is not on record");
+            let error = error.unwrap_or(StoreError::Unavailable("no commit within the time".into()));
+            Recorded(Rejection::Audit(error).outcome(execution))
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The audit events of one execution, in stage order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actor::Identity;
+use crate::audit::{AuditEvent, Envelope, EventKind, hex};
+use crate::capability::Governed;
+use crate::clock::{Clock, Monotonic, Timestamp};
+use crate::id::Ids;
+use crate::stage::Stage;
+use crate::{CapabilityId, ExecutionId};
+use sha2::{Digest as _, Sha256};
+
+/// Called when an execution enters a stage. For tests that kill or stop a process at each step.
+pub(crate) type StageProbe = Arc<dyn Fn(Stage) + Send + Sync>;
+
+/// Collects the events of one execution, knows the stage it is in, and hands the events to the store's operations.
+///
+/// `capability.started` and every terminal event are arguments of store operations, never noted here beforehand: a
+/// failed commit must leave neither behind.
+pub(crate) struct Trail {
+    clock: Clock,
+    ids: Ids,
+    probe: Option<StageProbe>,
+    execution: ExecutionId,
+    began: Monotonic,
+    stage: Stage,
+    envelope: Envelope,
+    unwritten: Vec<AuditEvent>,
+    pub(crate) attempts: u32,
+}
+
+impl Trail {
+    /// A trail with its first event: before anything is looked up, so that probing is on record.
+    pub(crate) fn open(
+        clock: &Clock,
+        ids: &Ids,
+        probe: Option<StageProbe>,
+        execution: &ExecutionId,
+        identity: &Identity,
+    ) -> Self {
+        let envelope = Envelope { execution_id: Some(execution.clone()), ..Envelope::of(identity) };
+        Self {
+            began: clock.monotonic(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            probe,
+            execution: execution.clone(),
+            stage: Stage::Identified,
+            envelope,
+            unwritten: Vec::with_capacity(4),
+            attempts: 0,
+        }
+    }
+
+    /// Notes `capability.requested`.
+    pub(crate) fn requested(&mut self, approval: Option<&str>) {
+        let approval_id = approval.map(|it| if is_locator(it) { it.to_owned() } else { hashed(it) });
+        self.note(EventKind::Requested { side_effect: None, risk: None, approval_id });
+    }
+
+    /// Enters a stage: the first argument of every stage function, so that none can run unnamed.
+    pub(crate) fn at(&mut self, stage: Stage) -> &mut Self {
+        self.stage = stage;
+        if let Some(probe) = &self.probe {
+            probe(stage);
+        }
+        self
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    pub(crate) fn execution(&self) -> &ExecutionId {
+        &self.execution
+    }
+
+    pub(crate) fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// How long the execution has been on its way.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.monotonic().since(self.began)
+    }
+
+    /// The engine's clock: what policies see as `context.now`.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Names what is called, in the events so far too.
+    pub(crate) fn names(&mut self, capability: &CapabilityId) {
+        let id = if capability.is_well_formed() { capability.clone() } else { hashed(capability).into() };
+        for event in &mut self.unwritten {
+            event.envelope.capability_id = Some(id.clone());
+        }
+        self.envelope.capability_id = Some(id);
+    }
+
+    /// Fills in what the registry knows of the capability.
+    pub(crate) fn resolves(&mut self, capability: &Governed) {
+        for event in &mut self.unwritten {
+            if let EventKind::Requested { side_effect, risk, .. } = &mut event.kind {
+                *side_effect = Some(capability.side_effect);
+                *risk = Some(capability.risk);
+            }
+        }
+    }
+
+    /// The caller's own id, if it is one.
+    pub(crate) fn correlates(&mut self, id: Option<&str>) {
+        let id = id.filter(|it| (1..=128).contains(&it.len()) && it.bytes().all(|b| b.is_ascii_graphic()));
+        self.envelope.correlation_id = id.map(Into::into);
+    }
+
+    pub(crate) fn decided_by(&mut self, policy_hash: &str) {
+        self.envelope.policy_hash = Some(policy_hash.into());
+    }
+
+    pub(crate) fn has_input(&mut self, evidence: String) {
+        self.envelope.input_hash = Some(evidence);
+    }
+
+    /// An event of this execution that is not noted: an argument of a store operation.
+    pub(crate) fn event(&self, kind: EventKind) -> AuditEvent {
+        AuditEvent { id: self.ids.event(), at: self.clock.now(), kind, envelope: self.envelope.clone() }
+    }
+
+    pub(crate) fn note(&mut self, kind: EventKind) {
+        let event = self.event(kind);
+        self.unwritten.push(event);
+    }
+
+    /// What is not yet written, with this at its end. Call [`Self::written`] once it is committed.
+    pub(crate) fn with(&self, kind: EventKind) -> Vec<AuditEvent> {
+        let mut events = Vec::with_capacity(self.unwritten.len() + 1);
+        events.extend_from_slice(&self.unwritten);
+        events.push(self.event(kind));
+        events
+    }
+
+    pub(crate) fn unwritten(&self) -> &[AuditEvent] {
+        &self.unwritten
+    }
+
+    pub(crate) fn written(&mut self) {
+        self.unwritten.clear();
+    }
+}
+
+/// Whether a text can be an approval's id, and so be recorded as it is.
+pub(crate) fn is_locator(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// How a name that follows no grammar is recorded: it may be payload.
+pub(crate) fn hashed(text: &str) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))
+}
