@@ -126,6 +126,7 @@ impl Loop {
     /// True: committed. False: certainly not.
     async fn commit(&mut self, work: &Work) -> Result<bool, Failure> {
         let probe = self.shared.probe.clone();
+        probe.survive();
         let Some(conn) = &mut self.conn else { return Ok(false) };
         let done = if probe.loses_commit() {
             conn.rollback().await.and(Err(sqlx::Error::WorkerCrashed))
