@@ -38,8 +38,8 @@ enum Approximation {
     /// The policy does not depend on the input.
     Exact,
     Bounds {
-        over: Option<Policy>,
-        under: Option<Policy>,
+        over: Option<Box<Policy>>,
+        under: Option<Box<Policy>>,
     },
 }
 
@@ -51,7 +51,10 @@ impl Bounds {
             if known.covers_all(&template) {
                 return Ok(Approximation::Exact);
             }
-            let bound = |bound| known.approximate(&template, bound).map(|it| rebuild(it).ok_or("a bound is no policy"));
+            let bound = |bound| {
+                let template = known.approximate(&template, bound);
+                template.map(|it| rebuild(it).map(Box::new).ok_or("a bound is no policy"))
+            };
             Ok(Approximation::Bounds { over: bound(Bound::Over).transpose()?, under: bound(Bound::Under).transpose()? })
         };
         Ok(Self { resource_known: approximate(true)?, resource_unknown: approximate(false)? })
@@ -72,12 +75,12 @@ pub(super) fn plan<'a>(
         match (&rule.kind, bounds) {
             (Kind::Hide, _) => {}
             (Kind::Permit, Approximation::Exact) => add(&mut plan.exact_permits, Some(&rule.policy))?,
-            (Kind::Permit, Approximation::Bounds { over, .. }) => add(&mut plan.possible_permits, over.as_ref())?,
+            (Kind::Permit, Approximation::Bounds { over, .. }) => add(&mut plan.possible_permits, over.as_deref())?,
             (Kind::Deny | Kind::Gate(_), Approximation::Exact) => add(&mut plan.exact_forbids, Some(&rule.policy))?,
-            (Kind::Deny, Approximation::Bounds { under, .. }) => add(&mut plan.certain_forbids, under.as_ref())?,
+            (Kind::Deny, Approximation::Bounds { under, .. }) => add(&mut plan.certain_forbids, under.as_deref())?,
             (Kind::Gate(_), Approximation::Bounds { over, under }) => {
-                add(&mut plan.certain_forbids, under.as_ref())?;
-                add(&mut plan.possible_gates, over.as_ref())?;
+                add(&mut plan.certain_forbids, under.as_deref())?;
+                add(&mut plan.possible_gates, over.as_deref())?;
             }
         }
     }
