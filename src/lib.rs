@@ -69,3 +69,7 @@ pub(crate) type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>
 
 /// Any error, for logs.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeIsExecuted;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::args::Place;
 use super::failure::Failure;
+use super::policy::render;
+use super::screen::print_error;
 use crate::builder::{self, Role};
 use crate::demo::{self, Desk};
 use crate::pipeline::Core;
@@ -35,9 +37,14 @@ impl Session {
     pub(super) async fn open(place: &Place, role: Role, database: Database) -> Result<Self, Failure> {
         let source = source(place.policies.as_deref())?;
         check_database(&place.db, database)?;
-        let built = demo::builder().policies(source.clone()).database(&*place.db).role(role).build().await;
+        let built = demo::builder().policies(source.clone()).database(&*place.db).role(role).build_with_notes().await;
         match built {
-            Ok(engine) => Ok(Self { engine }),
+            Ok((engine, notes)) => {
+                if !place.format.json {
+                    notes.iter().for_each(|it| print_error(&render(it)));
+                }
+                Ok(Self { engine })
+            }
             // Policies are wrong in themselves, whatever the database: their own report says more.
             Err(error) => match policy::load(&source, &registry()?) {
                 Err(problems) => Err(Failure::of_policies(problems)),
