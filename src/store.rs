@@ -50,7 +50,7 @@ use crate::clock::Clock;
 use crate::id::Ids;
 use crate::{ApprovalId, ExecutionId};
 
-/// Why the store could not do something. For logs; callers see AUDIT_UNAVAILABLE or UNAVAILABLE.
+/// Why the store could not do something. For logs; callers see `AUDIT_UNAVAILABLE` or UNAVAILABLE.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StoreError {
     /// The operation holds something that no database may be given (NUL, too long): one bad value fails one caller.

@@ -73,6 +73,9 @@ pub(crate) async fn run(
         if begun.lost().is_cancelled() || !control.store.lease_holds(LEASE_MARGIN) {
             return Err(Failed::LeaseLost { fresh: attempt == 1 || nothing_yet });
         }
+        if begun.cancel().is_cancelled() {
+            return Err(stopped(ErrorCode::Cancelled, nothing_yet));
+        }
         trail.at(Stage::Handler);
         let failed = match once(begun, &*body, attempt, &owner, &control).await {
             Ok(output) => return Ok(Raw(output)),

@@ -57,8 +57,13 @@ async fn bench() -> Bench {
 
 impl Bench {
     async fn on(dir: Arc<TempDir>, at: Timestamp) -> Self {
+        Self::tuned(dir, at, |_| {}).await
+    }
+
+    async fn tuned(dir: Arc<TempDir>, at: Timestamp, tune: impl FnOnce(&mut Config)) -> Self {
         let (clock, probe) = (Arc::new(watch::Sender::new(at)), Probe::default());
-        let config = config(dir.path().join("store.db"), Clock::Manual(clock.clone()), probe.clone());
+        let mut config = config(dir.path().join("store.db"), Clock::Manual(clock.clone()), probe.clone());
+        tune(&mut config);
         let store = Store::open(config).await.unwrap();
         Self { dir, store, clock, probe, ids: Ids::Random }
     }
@@ -66,6 +71,12 @@ impl Bench {
     /// Another process on the same file, with a clock of its own that starts here and now.
     async fn another(&self) -> Self {
         Self::on(self.dir.clone(), *self.clock.borrow()).await
+    }
+
+    /// A command on the same file: it neither sweeps nor renews by itself.
+    async fn command(&self, at: Timestamp) -> Self {
+        let tune = |it: &mut Config| (it.sweep, it.renew) = (None, Duration::from_hours(1));
+        Self::tuned(self.dir.clone(), at, tune).await
     }
 
     /// Lets time pass while this process renews and sweeps.
@@ -83,7 +94,7 @@ impl Bench {
         *self.clock.borrow()
     }
 
-    fn envelope(&self, execution: &ExecutionId) -> Envelope {
+    fn envelope(execution: &ExecutionId) -> Envelope {
         let actor = Actor::new(ActorKind::User, "dana");
         let mut envelope = Envelope::of(&Identity::new(actor).tenant("t1"));
         envelope.execution_id = Some(execution.clone());
@@ -92,7 +103,7 @@ impl Bench {
     }
 
     fn event(&self, execution: &ExecutionId, kind: EventKind) -> AuditEvent {
-        AuditEvent { id: self.ids.event(), at: self.now(), kind, envelope: self.envelope(execution) }
+        AuditEvent { id: self.ids.event(), at: self.now(), kind, envelope: Self::envelope(execution) }
     }
 
     fn begin(&self, slot: Option<&str>) -> Begin {
@@ -113,7 +124,7 @@ impl Bench {
             approval: None,
             input: "sealed".into(),
             agent: "{}".into(),
-            envelope: self.envelope(&execution),
+            envelope: Self::envelope(&execution),
             generation: 0,
             events: vec![self.event(&execution, requested), self.event(&execution, started)],
             execution,
@@ -167,7 +178,7 @@ impl Bench {
             requirements,
             life_us: MINUTE_US,
             supersedes: None,
-            envelope: self.envelope(&execution),
+            envelope: Self::envelope(&execution),
             events: vec![],
             requested: self.event(&execution, requested),
             approval,

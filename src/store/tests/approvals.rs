@@ -151,7 +151,7 @@ async fn apr_9_the_event_of_a_repeated_filing_names_the_request_that_is_open() {
 async fn apr_9_a_lapsed_request_makes_room_and_its_end_is_on_record() {
     let bench = bench().await;
     let old = bench.file(Some("k"), &[("manager", 1)]).await;
-    bench.clock.send_modify(|it| *it = it.plus(Duration::from_secs(60)));
+    bench.clock.send_modify(|it| *it = it.plus(Duration::from_mins(1)));
     assert_eq!(state(&bench, &old).await, ApprovalState::Expired, "whether or not a sweep came by");
     assert_eq!(decided(&bench, &old, "priya", "manager", true).await, refused("expired"));
     let new = bench.file(Some("k"), &[("manager", 1)]).await;
@@ -170,7 +170,7 @@ async fn apr_9_a_lapsed_request_makes_room_and_its_end_is_on_record() {
 async fn apr_11_the_sweep_ends_what_lapsed_approved_or_not() {
     let bench = bench().await;
     let approvals = [bench.file(None, &[("manager", 1)]).await, bench.approved(None).await];
-    bench.pass(Duration::from_secs(60)).await;
+    bench.pass(Duration::from_mins(1)).await;
     let stored: Vec<(String,)> = bench.rows("SELECT state FROM approval").await;
     assert_eq!(stored, [("expired".to_owned(),), ("expired".to_owned(),)]);
     assert_eq!(count(&bench.trail().await, &"capability.approval_expired".to_owned()), approvals.len());
@@ -220,7 +220,7 @@ async fn apr_11_a_hundred_may_wait_of_one_requester() {
     let replacing = filed(bench.store.file(replacing).await);
     assert_eq!(decided(&bench, &replacing, "priya", "manager", true).await, done("approved"));
     filed(bench.store.file(bench.filing(None, &[("manager", 1)])).await);
-    bench.clock.send_modify(|it| *it = it.plus(Duration::from_secs(60)));
+    bench.clock.send_modify(|it| *it = it.plus(Duration::from_mins(1)));
     filed(bench.store.file(bench.filing(None, &[("manager", 1)])).await);
     bench.check().await;
 }
@@ -291,7 +291,7 @@ async fn requests_are_listed_in_the_order_of_filing_page_by_page() {
     assert_eq!(page(None, None, Some(&all[1]), 10).await, all[2..]);
     assert_eq!(page(Some(ApprovalState::Approved), None, None, 10).await, all[1..2]);
     assert_eq!(page(None, Some("[null,\"eve\"]"), None, 10).await, []);
-    bench.clock.send_modify(|it| *it = it.plus(Duration::from_secs(60)));
+    bench.clock.send_modify(|it| *it = it.plus(Duration::from_mins(1)));
     assert_eq!(page(Some(ApprovalState::Expired), None, None, 10).await, all);
     assert_eq!(page(Some(ApprovalState::Pending), None, None, 10).await, []);
 }

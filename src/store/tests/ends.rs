@@ -16,6 +16,9 @@ fn reconcile(begin: &Begin, end: End, by: ReconciledBy) -> Reconcile {
     Reconcile { execution, slot, end, outcome: Some("settled".into()), by, events: vec![] }
 }
 
+/// One step before a lease ends.
+const NEARLY: Duration = Duration::from_secs(25);
+
 async fn begun(bench: &Bench, slot: &str) -> Begin {
     let begin = bench.begin(Some(slot));
     assert_eq!(bench.store.begin(begin.clone()).await, BEGUN);
@@ -40,7 +43,7 @@ async fn exe_3_one_end_whoever_races() {
         let dying = one.another().await;
         let begin = begun(&dying, &format!("k{round}")).await;
         for bench in [&one, &other] {
-            bench.pass(LEASE - STEP).await;
+            bench.pass(NEARLY).await;
         }
         let (store, finish) = (one.store.clone(), one.finish(&begin, End::Completed, "1"));
         let late = other.finish(&begin, End::Completed, "2");
@@ -125,12 +128,8 @@ async fn exe_7_who_reconciles_what_is_settled_is_on_record() {
 async fn exe_7_an_operator_settles_what_a_dead_process_left_without_waiting_for_a_sweep() {
     let dead = bench().await;
     let begin = begun(&dead, "k").await;
-    let mut config =
-        super::config(dead.dir.path().join("store.db"), super::Clock::Manual(dead.clock.clone()), dead.probe.clone());
-    config.sweep = None;
-    config.clock = super::Clock::Manual(std::sync::Arc::new(tokio::sync::watch::Sender::new(dead.now().plus(LEASE))));
-    let command = super::Store::open(config).await.unwrap();
-    assert_eq!(command.reconcile(reconcile(&begin, End::Free, ReconciledBy::Operator)).await, LATE);
+    let command = dead.command(dead.now().plus(LEASE)).await;
+    assert_eq!(command.store.reconcile(reconcile(&begin, End::Free, ReconciledBy::Operator)).await, LATE);
     insta::assert_snapshot!(dead.trail().await.join(" "), @"capability.requested capability.started capability.interrupted capability.reconciled");
     dead.check().await;
 }
@@ -165,7 +164,7 @@ async fn exe_7_hooks_are_asked_by_one_process_at_a_time_and_ever_less_often() {
     }
     assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
     one.store.reconcile(reconcile(&begin, End::Failed, ReconciledBy::Hook)).await.unwrap();
-    one.clock.send_modify(|it| *it = it.plus(Duration::from_secs(3600)));
+    one.clock.send_modify(|it| *it = it.plus(Duration::from_hours(1)));
     assert_eq!(ask(&one).await, vec![]);
 }
 
@@ -193,7 +192,7 @@ async fn exe_6_the_input_of_a_request_goes_a_day_after_its_end() {
     let bench = bench().await;
     let (open, lapsed) = (bench.filing(None, &[("manager", 1)]), bench.file(None, &[("manager", 1)]).await);
     let open = super::filed(bench.store.file(super::File { life_us: i64::MAX / 4, ..open }).await);
-    bench.pass(Duration::from_secs(60)).await;
+    bench.pass(Duration::from_mins(1)).await;
     let has = async |id| bench.store.approval(id).await.unwrap().unwrap().input.is_some();
     bench.clock.send_modify(|it| *it = it.plus(Duration::from_micros(24 * 3_600_000_000 - 1)));
     bench.store.tick().await.unwrap();
@@ -208,9 +207,9 @@ async fn ends_are_never_refused_for_load() {
     let bench = bench().await;
     let begins: Vec<_> = (0..200).map(|n| bench.begin(Some(&format!("k{n}")))).collect();
     at_once(begins.iter().cloned().map(|it| call!(bench, begin, it))).await;
+    let mut flood: Vec<_> = (0..5_000).map(|_| call!(bench, begin, bench.begin(None))).collect();
     let lock = std::fs::File::open(bench.dir.path().join("store.db.writer")).unwrap();
     lock.lock().unwrap();
-    let mut flood: Vec<_> = (0..5_000).map(|_| call!(bench, begin, bench.begin(None))).collect();
     let mut busy = 0;
     for call in &mut flood {
         busy += usize::from(polled(call).await == Poll::Ready(Err(StoreError::Busy)));

@@ -39,11 +39,9 @@ async fn exe_8_a_begin_that_nobody_can_be_sure_of_is_owed_an_end() {
         let bench = bench().await;
         let approval = bench.approved(None).await;
         let begin = bench.with(&approval, Some("k"));
-        if committed {
-            bench.probe.lose_replies(1)
-        } else {
-            bench.probe.lose_commits(1)
-        }
+        let (replies, commits) = if committed { (1, 0) } else { (0, 1) };
+        bench.probe.lose_replies(replies);
+        bench.probe.lose_commits(commits);
         bench.probe.set_broken(true);
         let answer = bench.store.begin(begin.clone()).await;
         assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
@@ -194,4 +192,16 @@ async fn another_process_that_keeps_the_file_lock_stops_nobody_for_ever() {
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     lock.unlock().unwrap();
     assert_eq!(bench.store.begin(bench.begin(None)).await, BEGUN);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_is_an_error_for_everybody_and_ends_the_lease() {
+    let bench = bench().await;
+    let owner = bench.store.owner();
+    bench.probe.panic_next();
+    let answers = at_once((0..20).map(|_| call!(bench, begin, bench.begin(None)))).await;
+    assert_eq!(count(&answers, &Err(StoreError::Closed)), 20, "{answers:?}");
+    assert_eq!(bench.store.begin(bench.begin(None)).await, Err(StoreError::Closed));
+    owner.lost.cancelled().await;
+    assert!(!bench.store.lease_holds(Duration::ZERO));
 }

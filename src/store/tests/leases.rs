@@ -10,6 +10,10 @@ use crate::clock::Clock;
 
 const TINY: Duration = Duration::from_micros(1);
 
+/// The instant before a lease ends, and one step before.
+const LESS: Duration = Duration::from_micros(29_999_999);
+const NEARLY: Duration = Duration::from_secs(25);
+
 async fn begun(bench: &Bench, slot: &str, retake: bool) -> Begin {
     let begin = Begin { retake, ..bench.begin(Some(slot)) };
     assert_eq!(bench.store.begin(begin.clone()).await, BEGUN);
@@ -19,11 +23,11 @@ async fn begun(bench: &Bench, slot: &str, retake: bool) -> Begin {
 #[tokio::test]
 async fn exe_1_a_lease_holds_by_monotonic_time_for_its_length_less_the_margin() {
     let bench = bench().await;
-    assert!(bench.store.lease_holds(LEASE - TINY) && !bench.store.lease_holds(LEASE));
+    assert!(bench.store.lease_holds(LESS) && !bench.store.lease_holds(LEASE));
     bench.pass(STEP).await;
-    assert!(bench.store.lease_holds(LEASE - TINY), "renewed");
+    assert!(bench.store.lease_holds(LESS), "renewed");
     bench.probe.set_broken(true);
-    bench.clock.send_modify(|it| *it = it.plus(LEASE - TINY));
+    bench.clock.send_modify(|it| *it = it.plus(LESS));
     assert!(bench.store.lease_holds(Duration::ZERO) && !bench.store.lease_holds(TINY));
     bench.clock.send_modify(|it| *it = it.plus(TINY));
     assert!(!bench.store.lease_holds(Duration::ZERO));
@@ -49,7 +53,7 @@ async fn exe_2_the_sweep_ends_what_a_lapsed_process_left() {
     bench.pass(LEASE).await;
     let dying = bench.another().await;
     let (write, read) = (begun(&dying, "w", false).await, begun(&dying, "r", true).await);
-    bench.pass(LEASE - TINY).await;
+    bench.pass(LESS).await;
     assert_eq!(bench.store.holder("w").await.unwrap().unwrap().state, HolderState::Running);
     bench.pass(TINY).await;
     assert_eq!(bench.store.holder("w").await.unwrap().unwrap().state, HolderState::Unknown);
@@ -103,10 +107,10 @@ async fn exe_2_after_an_outage_nobody_is_declared_dead_for_one_full_lease() {
     let bench = bench().await;
     let slower = bench.another().await;
     begun(&slower, "k", false).await;
-    bench.pass(LEASE - STEP).await;
+    bench.pass(NEARLY).await;
     bench.clock.send_modify(|it| *it = it.plus(LEASE * 3)); // nobody could renew
     bench.store.tick().await.unwrap();
-    bench.pass(LEASE - STEP).await;
+    bench.pass(NEARLY).await;
     assert_eq!(bench.store.holder("k").await.unwrap().unwrap().state, HolderState::Unknown, "lapsed, not ended");
     assert_eq!(count(&bench.trail().await, &"capability.interrupted".to_owned()), 0);
     bench.pass(STEP).await;
@@ -115,16 +119,18 @@ async fn exe_2_after_an_outage_nobody_is_declared_dead_for_one_full_lease() {
 
 #[tokio::test]
 async fn exe_2_a_process_whose_own_lease_lapsed_buries_nobody() {
-    let bench = bench().await;
-    bench.pass(LEASE).await;
-    let dying = bench.another().await;
+    let dying = bench().await;
     begun(&dying, "k", true).await;
-    bench.probe.set_broken(true); // so that its own renewals fail
-    bench.clock.send_modify(|it| *it = it.plus(LEASE));
-    bench.probe.set_broken(false);
-    let begin = Begin { retake: true, ..bench.begin(Some("k")) };
-    let answer = bench.store.begin(begin).await;
-    assert!(answer == Ok(Began::KeyTaken), "{answer:?}");
+    let late = dying.command(dying.now().plus(LESS)).await;
+    late.clock.send_modify(|it| *it = it.plus(LEASE));
+    let again = || Begin { retake: true, ..late.begin(Some("k")) };
+    assert_eq!(late.store.begin(again()).await, Ok(Began::KeyTaken), "its own has lapsed, too");
+    late.store.renew().await.unwrap();
+    late.clock.send_modify(|it| *it = it.plus(LESS));
+    late.store.renew().await.unwrap();
+    assert_eq!(late.store.begin(again()).await, Ok(Began::KeyTaken), "one full lease");
+    late.clock.send_modify(|it| *it = it.plus(TINY));
+    assert_eq!(late.store.begin(again()).await, Ok(Began::Begun { fence: 2 }));
 }
 
 #[tokio::test]
@@ -142,32 +148,26 @@ async fn exe_5_a_lease_further_ahead_than_its_length_has_lapsed() {
 
 #[tokio::test]
 async fn exe_3_a_takeover_ends_its_predecessor_in_the_same_transaction() {
-    let bench = bench().await;
-    bench.pass(LEASE).await;
-    let dying = bench.another().await;
+    let dying = bench().await;
     let first = begun(&dying, "k", true).await;
-    let second = || Begin { retake: true, ..bench.begin(Some("k")) };
-    assert_eq!(bench.store.begin(second()).await, Ok(Began::KeyTaken));
-    // Time passes without a sweep: only the renewals are made.
-    for _ in 0..6 {
-        bench.clock.send_modify(|it| *it = it.plus(STEP));
-        bench.store.renew().await.unwrap();
-        if bench.store.holder("k").await.unwrap().is_some_and(|it| it.state == HolderState::Retakable) {
-            break;
-        }
-    }
-    let today = Begin { retake: false, ..bench.begin(Some("k")) };
-    let taken = bench.store.begin(today).await;
-    let by_sweep = count(&bench.trail().await, &"capability.interrupted".to_owned()) == 1;
-    assert!(by_sweep || taken == Ok(Began::KeyTaken), "only if it may be run again today, too");
-    if !by_sweep {
-        let commits = bench.probe.commits();
-        assert_eq!(bench.store.begin(second()).await, Ok(Began::Begun { fence: 2 }));
-        assert!(bench.probe.commits() > commits);
-    }
+    let write = begun(&dying, "w", false).await;
+    let early = dying.command(dying.now().plus(LESS)).await;
+    let second = |bench: &Bench, slot: &str, retake| Begin { retake, ..bench.begin(Some(slot)) };
+    assert_eq!(early.store.begin(second(&early, "k", true)).await, Ok(Began::KeyTaken), "its lease is valid");
+    let other = dying.command(dying.now().plus(LEASE)).await;
+    assert_eq!(other.store.holder("k").await.unwrap().unwrap().state, HolderState::Retakable);
+    assert_eq!(other.store.begin(second(&other, "k", false)).await, Ok(Began::KeyTaken), "not if it may not today");
+    assert_eq!(other.store.begin(second(&other, "w", true)).await, Ok(Began::KeyTaken), "nor if it might not then");
+    let commits = other.probe.commits();
+    assert_eq!(other.store.begin(second(&other, "k", true)).await, Ok(Began::Begun { fence: 2 }));
+    assert_eq!(other.probe.commits(), commits + 1);
+    let ended: Vec<(String, String)> = other.rows("SELECT execution_id, body FROM audit_event WHERE terminal").await;
+    assert_eq!((ended.len(), ended[0].0.as_str()), (1, &*first.execution));
+    assert!(ended[0].1.contains(r#"{"by":"takeover","executed":"unknown"}"#), "{ended:?}");
     let late = dying.finish(&first, End::Completed, "late");
     assert_eq!(dying.store.finish(late).await, Ok(Settled { applied: false, late: true }));
-    bench.check().await;
+    assert_eq!(dying.store.finish(dying.finish(&write, End::Completed, "1")).await, APPLIED, "not swept yet");
+    dying.check().await;
 }
 
 #[tokio::test]

@@ -29,12 +29,12 @@ async fn exe_6_no_search_of_the_files_finds_an_input_and_a_settled_one_is_gone()
     let sealed_filing = bench.store.seal(&filing.approval, MARKER.as_bytes());
     filed(bench.store.file(File { input: sealed_filing, ..filing }).await);
     assert_eq!(bench.store.begin(begin.clone()).await, BEGUN);
-    assert_eq!(found(&bench, MARKER), [String::new(); 0]);
+    assert_eq!(found(&bench, MARKER), Vec::<String>::new());
     assert!(!found(&bench, &sealed).is_empty(), "the search can find something");
     let record = bench.store.execution(&begin.execution).await.unwrap().unwrap();
     assert_eq!(bench.store.open_sealed(&begin.execution, &record.input.unwrap()).unwrap(), MARKER.as_bytes());
     assert_eq!(bench.store.finish(bench.finish(&begin, End::Completed, "1")).await, APPLIED);
     bench.store.close(Duration::ZERO).await;
-    assert_eq!(found(&bench, MARKER), [String::new(); 0]);
-    assert_eq!(found(&bench, &sealed), [String::new(); 0], "erased, not only unlinked");
+    assert_eq!(found(&bench, MARKER), Vec::<String>::new());
+    assert_eq!(found(&bench, &sealed), Vec::<String>::new(), "erased, not only unlinked");
 }
