@@ -101,8 +101,8 @@ fn actor_row(it: &Descriptor) -> Vec<String> {
 }
 
 fn whole(it: &Governed) -> Answer {
-    let mut text = about(&it.id, &it.meta.description, &operator_row(it), &it.input_schema);
-    text += &format!("output schema\n{}\n", plain(&pretty(&it.output_schema)));
+    let about = about(&it.id, &it.meta.description, &operator_row(it), &it.input_schema);
+    let text = format!("{about}output schema\n{}\n", plain(&pretty(&it.output_schema)));
     Answer::new(Exit::Done, &operator_json(it), text)
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn run(args: Invoke) -> Result<Answer, Failure> {
 
 pub(super) fn answer(outcome: &Outcome) -> Answer {
     let answer = Answer::new(Exit::of_outcome(outcome), outcome, shown(outcome));
-    if outcome.error().is_some() { answer.as_error() } else { answer }
+    if outcome.error().is_some() { answer.on_standard_error() } else { answer }
 }
 
 fn shown(outcome: &Outcome) -> String {

@@ -41,7 +41,9 @@ impl Session {
         match built {
             Ok((engine, notes)) => {
                 if !place.format.json {
-                    notes.iter().for_each(|it| print_error(&render(it)));
+                    for note in &notes {
+                        print_error(&render(note));
+                    }
                 }
                 Ok(Self { engine })
             }

@@ -1,5 +1,7 @@
 //! `policy check`, and how a problem of a policy looks.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::args::{Policy, PolicyCommand};
@@ -46,7 +48,7 @@ pub(super) fn render(it: &PolicyProblem) -> String {
         text += &marked(excerpt, it.line, it.column);
     }
     if let Some(help) = &it.help {
-        text += &format!("  {HINT}next:{HINT:#} {}\n", plain(help));
+        let _ = writeln!(text, "  {HINT}next:{HINT:#} {}", plain(help)); // into a String: cannot fail
     }
     text
 }
@@ -60,7 +62,7 @@ fn marked(excerpt: &str, line: usize, column: usize) -> String {
     if (1..=excerpt.chars().count()).contains(&column) {
         // Escapes make what stands before the mark longer.
         let before = plain(&excerpt.chars().take(before).collect::<String>()).chars().count();
-        text += &format!("  {:margin$} {FAINT}|{FAINT:#} {:before$}{ERROR}^{ERROR:#}\n", "", "");
+        let _ = writeln!(text, "  {:margin$} {FAINT}|{FAINT:#} {:before$}{ERROR}^{ERROR:#}", "", "");
     }
     text
 }

@@ -49,11 +49,11 @@ impl Answer {
     /// As [`Self::refused`], where something else than usual comes next.
     pub(super) fn refused_with(error: &Error, next: &str) -> Self {
         let json = serde_json::json!({"status": "failed", "error": error});
-        Self::new(Exit::of_code(error.code), &json, failed(error, next)).as_error()
+        Self::new(Exit::of_code(error.code), &json, failed(error, next)).on_standard_error()
     }
 
     /// The text goes to standard error.
-    pub(super) fn as_error(self) -> Self {
+    pub(super) fn on_standard_error(self) -> Self {
         Self { refused: true, ..self }
     }
 

@@ -99,7 +99,7 @@ struct Refund {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Refunded {
+struct Receipt {
     refund_id: String,
     order_id: String,
     amount_cents: u32,
@@ -112,7 +112,7 @@ struct Refunded {
     gateway_ref: String,
 }
 
-async fn refund(cx: Invocation<Desk>, input: Refund) -> Result<Refunded, HandlerError> {
+async fn refund(cx: Invocation<Desk>, input: Refund) -> Result<Receipt, HandlerError> {
     let desk = cx.app();
     let order = desk.order(&input.order_id).await?.ok_or(NO_ORDER)?;
     if order.status == Status::Cancelled {
@@ -121,7 +121,7 @@ async fn refund(cx: Invocation<Desk>, input: Refund) -> Result<Refunded, Handler
     let (number, refunded_cents) = desk.refund(&order, input.amount_cents).ok_or(TOO_MUCH)?;
     // What a real payment service would be given, so that the same refund never pays twice.
     let gateway_ref = cx.agent().map_or_else(|| "desk".to_owned(), |it| it.idempotency_key.clone());
-    Ok(Refunded {
+    Ok(Receipt {
         refund_id: format!("ref_{number}"),
         order_id: order.id,
         amount_cents: input.amount_cents,

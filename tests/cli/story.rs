@@ -117,7 +117,8 @@ impl Stable {
                     _ => return,
                 };
                 let next = self.seen.values().filter(|it| it.starts_with(kind)).count() + 1;
-                *text = self.seen.entry(text.clone()).or_insert_with(|| format!("{kind}-{next}")).clone();
+                let stable = self.seen.entry(text.clone()).or_insert_with(|| format!("{kind}-{next}"));
+                text.clone_from(stable);
             }
             Value::Number(number) if name == "durationUs" => *number = 0.into(),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -51,8 +51,9 @@ fn answer(outcome: &Value) -> String {
         _ => {
             let error = &outcome["error"];
             let details = error["details"].as_array().into_iter().flatten();
-            let details: String = details.map(|it| format!("\n      {}", detail(it))).collect();
-            format!("{ERROR}{}{ERROR:#}: {}{details}", text(&error["code"]), text(&error["message"]))
+            let first = format!("{ERROR}{}{ERROR:#}: {}", text(&error["code"]), text(&error["message"]));
+            let lines: Vec<_> = std::iter::once(first).chain(details.map(detail)).collect();
+            lines.join("\n      ")
         }
     }
 }
