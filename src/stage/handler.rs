@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::audit::EventKind;
 use crate::clock::Clock;
@@ -146,7 +147,7 @@ async fn once(
     let stops = Stops { caller: begun.cancel(), shutdown: control.stop, lease: begun.lost() };
     // A task of its own: a handler that blocks its thread cannot hold the answer back, and a panic stays inside.
     let run = body.attempt(capability.handler, Arc::clone(&frame), Arc::clone(begun.input()));
-    let mut handler = control.tasks.spawn(run);
+    let mut handler = control.tasks.spawn(run.instrument(frame.span.clone()));
     let declared = &capability.meta.errors;
     let code = tokio::select! {
         biased;
