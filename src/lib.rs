@@ -13,8 +13,12 @@ mod builder;
 mod caller;
 mod canonical;
 mod capability;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod clock;
 mod deciding;
+#[cfg(feature = "cli")]
+pub mod demo;
 mod discovery;
 mod engine;
 mod executions;
@@ -65,3 +69,7 @@ pub(crate) type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>
 
 /// Any error, for logs.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeIsExecuted;

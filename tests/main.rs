@@ -1,1 +1,5 @@
 //! Whole calls.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod cli;
