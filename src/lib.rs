@@ -8,6 +8,9 @@ mod actor;
 mod approval;
 mod approver;
 mod audit;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod bench;
 mod budget;
 mod builder;
 mod caller;

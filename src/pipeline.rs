@@ -168,7 +168,7 @@ impl Core {
     }
 
     /// Turns an order into a call. A resume becomes the stored call, presenting its approval.
-    async fn load(&self, trail: &mut Trail, order: Order) -> Result<Call, Rejection> {
+    pub(crate) async fn load(&self, trail: &mut Trail, order: Order) -> Result<Call, Rejection> {
         trail.correlates(order.correlation.as_deref());
         let Order { execution, identity, cancel, correlation, what } = order;
         let call = |capability, input, key, correlation, presented| Call {
