@@ -67,13 +67,13 @@ async fn command(command: Command) -> Result<Answer, Failure> {
     }
 }
 
-/// Logs go to standard error; by default warnings only, and none that would break into the demo's story.
+/// Logs go to standard error; by default only what the operator must see to, and nothing that breaks into the demo's story.
 #[expect(clippy::disallowed_methods, reason = "the environment is read by the command line only")]
 fn init_log(verbose: u8, story: bool) -> Result<(), Failure> {
     let default = match (verbose, story) {
         (0, true) => "off",
-        (0, false) => "warn,sqlx=error",
-        (1, _) => "info,sqlx=warn",
+        (0, false) => "error,sqlx=off",
+        (1, _) => "info,sqlx=warn", // causes of failed calls, too
         (2, _) => "debug,sqlx=warn",
         (3.., _) => "trace",
     };

@@ -135,7 +135,7 @@ async fn operators_view(session: &Session, id: &str) -> Result<ApprovalView, Err
 /// What an approver needs to know before deciding: who, what exactly, why, how far it is.
 fn whole(view: &ApprovalView) -> String {
     let style = if view.status == ApprovalState::Approved { GOOD } else { WARNING };
-    let issuer = |it: &Option<String>| it.as_ref().map(|it| format!(", known to {it}")).unwrap_or_default();
+    let issuer = |it: &Option<String>| it.as_ref().map(|it| format!(", vouched for by {it}")).unwrap_or_default();
     let requester = &view.requester;
     let decisions = view.decisions.iter().map(|it| {
         let (who, how) = (&it.approver.id, it.verdict.as_str());

@@ -2,13 +2,13 @@
 
 use super::actors::identity;
 use super::args::{Executions, ExecutionsCommand, ResolveTo};
-use super::exit::Exit;
+use super::exit::{Exit, next_step};
 use super::failure::Failure;
 use super::open::{Database, Session, text};
 use super::screen::{Answer, STRONG, facts};
 use crate::builder::Role;
 use crate::rejection::Rejection;
-use crate::{Error, ExecutionStatus, ExecutionView, Resolution};
+use crate::{Error, ErrorCode, ExecutionStatus, ExecutionView, Resolution};
 
 pub(super) async fn run(args: Executions) -> Result<Answer, Failure> {
     match args.command {
@@ -58,7 +58,16 @@ fn resolution(to: ResolveTo, output: Option<&str>) -> Result<Resolution, Failure
 fn answer(shown: Result<ExecutionView, Error>) -> Answer {
     match shown {
         Ok(view) => Answer::new(Exit::Done, &view, whole(&view)),
-        Err(error) => Answer::refused(&error),
+        Err(error) => Answer::refused_with(&error, next(error.code)),
+    }
+}
+
+/// Two codes mean something of their own here.
+fn next(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::CapabilityNotFound => "look for its id on the trail: `countersign audit list`",
+        ErrorCode::ApprovalAlreadyDecided => "see how it ended: `countersign executions show ID`",
+        other => next_step(other),
     }
 }
 

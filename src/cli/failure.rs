@@ -1,5 +1,6 @@
 //! Why a command gave no answer: a one-line cause, and the next step.
 
+use clap::error::ErrorKind;
 use serde_json::json;
 
 use super::exit::Exit;
@@ -42,14 +43,16 @@ impl Failure {
 
     /// Wrong arguments: what the parser says, in one line.
     pub(super) fn of_arguments(error: &clap::Error) -> Self {
-        let text = error.render().to_string();
+        const HELP: &str = "see `countersign --help`, or `countersign COMMAND --help`";
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Self::could_not_run("a command is missing", HELP);
+        }
+        let text = error.render().to_string().replace('\'', "`");
         let cause: Vec<_> = text.lines().take_while(|it| !it.trim().is_empty()).map(str::trim).collect();
         let cause = cause.join(" ");
-        let cause = cause.strip_prefix("error: ").unwrap_or(&cause);
-        let tip = text.lines().find_map(|it| it.trim().strip_prefix("tip: "));
-        let help = "see `countersign --help`, or `countersign COMMAND --help`";
-        let next = tip.map_or_else(|| help.to_owned(), |tip| format!("{tip}; {help}"));
-        Self::could_not_run(if cause.is_empty() { "no command was named" } else { cause }, next)
+        let tip = text.lines().find_map(|it| it.trim().strip_prefix("tip: ")).filter(|it| !it.contains("as a value"));
+        let next = tip.map_or_else(|| HELP.to_owned(), |tip| format!("{tip}; {HELP}"));
+        Self::could_not_run(cause.strip_prefix("error: ").unwrap_or(&cause), next)
     }
 
     /// To standard error; for machines `{"error":{..}}`.

@@ -2,7 +2,7 @@
 
 use super::actors::identity;
 use super::args::Invoke;
-use super::exit::Exit;
+use super::exit::{Exit, next_step};
 use super::failure::Failure;
 use super::open::{Database, Session, text};
 use super::screen::{Answer, FAINT, GOOD, WARNING, facts, failed, plain, pretty};
@@ -27,7 +27,8 @@ pub(super) async fn run(args: Invoke) -> Result<Answer, Failure> {
 }
 
 pub(super) fn answer(outcome: &Outcome) -> Answer {
-    Answer::new(Exit::of_outcome(outcome), outcome, shown(outcome))
+    let answer = Answer::new(Exit::of_outcome(outcome), outcome, shown(outcome));
+    if outcome.error().is_some() { answer.as_error() } else { answer }
 }
 
 fn shown(outcome: &Outcome) -> String {
@@ -37,7 +38,7 @@ fn shown(outcome: &Outcome) -> String {
         Outcome::Completed { output, replayed, recorded, .. } => {
             let replayed = if *replayed { ", replayed from its first run" } else { "" };
             let recorded = if *recorded { "" } else { ", its end is not on record yet" };
-            let output = output.as_ref().map(|it| plain(&pretty(it)) + "\n").unwrap_or_default();
+            let output = output.as_ref().map(|it| plain(&pretty(&**it)) + "\n").unwrap_or_default();
             format!("{GOOD}completed{GOOD:#}{replayed}{recorded}\n{output}{execution}")
         }
         Outcome::ApprovalRequired { approval, .. } => {
@@ -52,6 +53,8 @@ fn shown(outcome: &Outcome) -> String {
             ];
             format!("{WARNING}approval required{WARNING:#}\n{}{execution}", facts(&rows))
         }
-        Outcome::Failed { error, .. } | Outcome::Cancelled { error, .. } => format!("{}{execution}", failed(error)),
+        Outcome::Failed { error, .. } | Outcome::Cancelled { error, .. } => {
+            format!("{}  {execution}", failed(error, next_step(error.code)))
+        }
     }
 }

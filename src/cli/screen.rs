@@ -23,29 +23,45 @@ pub(super) struct Answer {
     pub(super) exit: Exit,
     json: String,
     text: String,
+    /// Whether the text is an error. For machines it is an answer like any other.
+    refused: bool,
 }
 
 impl Answer {
     pub(super) fn new(exit: Exit, json: &impl Serialize, text: impl Into<String>) -> Self {
         // Plain data serialises; and if it did not, an empty document is no wrong one.
         let json = serde_json::to_string(json).unwrap_or_default();
-        Self { exit, json, text: text.into() }
+        Self { exit, json, text: text.into(), refused: false }
     }
 
     /// A list: for machines an array with one element a line.
     pub(super) fn list(json: &[impl Serialize], text: impl Into<String>) -> Self {
         let lines: Vec<_> = json.iter().map(|it| serde_json::to_string(it).unwrap_or_default()).collect();
         let json = if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) };
-        Self { exit: Exit::Done, json, text: text.into() }
+        Self { exit: Exit::Done, json, text: text.into(), refused: false }
     }
 
     /// The engine's answer to something other than a call: `{"status":"failed","error":{..}}` for machines.
     pub(super) fn refused(error: &Error) -> Self {
+        Self::refused_with(error, next_step(error.code))
+    }
+
+    /// As [`Self::refused`], where something else than usual comes next.
+    pub(super) fn refused_with(error: &Error, next: &str) -> Self {
         let json = serde_json::json!({"status": "failed", "error": error});
-        Self::new(Exit::of_code(error.code), &json, failed(error))
+        Self::new(Exit::of_code(error.code), &json, failed(error, next)).as_error()
+    }
+
+    /// The text goes to standard error.
+    pub(super) fn as_error(self) -> Self {
+        Self { refused: true, ..self }
     }
 
     pub(super) fn print(self, json: bool) -> Exit {
+        if self.refused && !json {
+            print_error(&self.text);
+            return self.exit;
+        }
         let text = if json { self.json + "\n" } else { self.text };
         match print(&text) {
             Exit::Done => self.exit,
@@ -55,8 +71,8 @@ impl Answer {
 }
 
 /// A refusal or failure, with the next step.
-pub(super) fn failed(error: &Error) -> String {
-    let mut text = format!("{ERROR}{}{ERROR:#}: {}\n", error.code, plain(&error.message));
+pub(super) fn failed(error: &Error, next: &str) -> String {
+    let mut text = format!("{ERROR}error:{ERROR:#} {} ({})\n", plain(&error.message), error.code);
     for detail in &error.details {
         let detail = serde_json::to_value(detail).unwrap_or_default();
         let members = detail.as_object().into_iter().flatten();
@@ -64,7 +80,7 @@ pub(super) fn failed(error: &Error) -> String {
         let _ = writeln!(text, "  {}", members.join(", ")); // into a String: cannot fail
     }
     let again = if error.retryable { ", or send the same call again" } else { "" };
-    let _ = writeln!(text, "  {HINT}next:{HINT:#} {}{again}", next_step(error.code));
+    let _ = writeln!(text, "  {HINT}next:{HINT:#} {next}{again}");
     text
 }
 

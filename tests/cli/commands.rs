@@ -29,7 +29,10 @@ fn exit_codes_tell_how_a_call_ended() {
         (4, "orders.refund", "dana", LARGE),
     ] {
         let ran = shell.run(&["invoke", capability, "--actor", actor, "--input", input]);
-        assert_eq!((ran.code, &*ran.err), (code, ""), "{capability} {input}: {}", ran.out);
+        assert_eq!(ran.code, code, "{capability} {input}: {}{}", ran.out, ran.err);
+        let (answers, errors) = (!ran.out.is_empty(), ran.err.starts_with("error: ") && ran.err.contains("\n  next: "));
+        let waits_or_is_done = code == 0 || code == 4;
+        assert_eq!((answers, errors), (waits_or_is_done, !waits_or_is_done), "{capability} {input}: {}", ran.err);
     }
     assert_eq!(shell.run(&["invoke", "orders.search", "--input", SEARCH]).code, 2, "nobody asked");
     assert_eq!(shell.run(&["--help"]).code, 0);
@@ -172,6 +175,7 @@ fn an_actor_is_shown_one_capability_or_told_that_there_is_none() {
     let (hidden, unknown) = (show("reports.export"), show("reports.exporr"));
     assert_eq!((hidden.code, unknown.code), (2, 2));
     assert_eq!(hidden.out.replace("export", ""), unknown.out.replace("exporr", ""));
+    assert!(!hidden.out.is_empty());
 }
 
 #[test]

@@ -7,7 +7,9 @@ const README: &str = include_str!("../../README.md");
 #[test]
 fn the_commands_of_the_readme_work() {
     let shell = Shell::new();
-    shell.write("policies/readme.cedar", include_str!("../../policies/support.cedar"));
+    for (name, text) in countersign::demo::POLICIES {
+        shell.write(&format!("policies/{name}"), text);
+    }
     let mut approval = String::new();
     let commands: Vec<&str> = README.lines().filter_map(|it| it.strip_prefix("$ countersign ")).collect();
     assert!(commands.len() > 5, "the tour is gone");
