@@ -33,6 +33,8 @@ mod schema;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod trail;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
