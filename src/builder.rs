@@ -19,7 +19,7 @@ use crate::pipeline::Core;
 use crate::policies::Policies;
 use crate::policy::PolicySource;
 use crate::registry::Registry;
-use crate::store::{Config, KeySource, Store};
+use crate::store::{Config, KeySource, OpenError, Store};
 use crate::trail::StageProbe;
 
 /// What a process is for (EXE-2).
@@ -199,7 +199,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             key: self.key,
             probe: self.store_probe,
         };
-        let store = Store::open(config).await.map_err(|error| BuildError { problems: vec![error.problem()] })?;
+        let store = Store::open(config).await.map_err(|error| BuildError { problems: vec![Problem::from(error)] })?;
         let opened = Policies::open(self.policies, self.role, &registry, &store, &clock, &ids).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         let core = Arc::new(Core {
@@ -276,3 +276,13 @@ impl fmt::Debug for BuildError {
 }
 
 impl std::error::Error for BuildError {}
+
+impl From<OpenError> for Problem {
+    /// Its text is the cause, a semicolon and the next step; what lies below it belongs to the cause.
+    fn from(error: OpenError) -> Self {
+        let text = error.to_string();
+        let (what, fix) = text.split_once("; ").unwrap_or((&text, "see the cause"));
+        let below = std::error::Error::source(&error).map(|it| format!(": {it}")).unwrap_or_default();
+        Self::new("the database", format!("{what}{below}"), fix)
+    }
+}

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::actor::Surface;
 use crate::handler::{self, DeclaredError, IntoHandlerError, Procedure};
 use crate::invocation::{AgentInvocationInfo, Invocation};
+use crate::redact::RedactPath;
 use crate::schema::{InputSchema, OutputSchema};
 use crate::{BoxFuture, CapabilityId};
 
@@ -215,6 +216,10 @@ pub(crate) struct Governed {
     pub(crate) output_schema: Arc<Value>,
     pub(crate) input: InputSchema,
     pub(crate) output: OutputSchema,
+    /// `meta.redact.output`, compiled.
+    pub(crate) redact_output: Vec<RedactPath>,
+    /// `meta.redact.display`, compiled.
+    pub(crate) redact_display: Vec<RedactPath>,
     /// SHA-256 of all governance as canonical JSON: changes when anything that was agreed to changes.
     pub(crate) digest: String,
     /// The procedure's place in the application's half of the registry.
@@ -228,8 +233,8 @@ impl Governed {
     }
 
     /// An output without what never leaves.
-    pub(crate) fn redact(&self, output: Value) -> Value {
-        let output = crate::redact::without(output, &self.meta.redact.output);
+    pub(crate) fn redact(&self, mut output: Value) -> Value {
+        crate::redact::redact(&mut output, &self.redact_output);
         match &self.meta.redact.function {
             Some(function) => function(output),
             None => output,
@@ -237,8 +242,9 @@ impl Governed {
     }
 
     /// An input as approvers see it.
-    pub(crate) fn redact_for_display(&self, input: Value) -> Value {
-        crate::redact::without(input, &self.meta.redact.display)
+    pub(crate) fn redact_for_display(&self, mut input: Value) -> Value {
+        crate::redact::redact(&mut input, &self.redact_display);
+        input
     }
 
     /// Whether idempotency keys count.

@@ -103,7 +103,7 @@ impl Approvals {
 
     async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
         actor_of(&self.identity)?;
-        let records = self.core.store.approvals(self.identity.tenant_name(), status, PAGE).await?;
+        let records = self.core.store.approvals(self.identity.tenant_name(), status, None, None, PAGE).await?;
         let visible = records.iter().filter(|it| self.may_see(it));
         Ok(visible.filter_map(|it| self.core.view(it, Some(&self.identity)).ok()).collect())
     }
@@ -116,7 +116,7 @@ impl Approvals {
     }
 
     async fn load(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
-        let record = if is_locator(id) { self.core.store.approval(id).await? } else { None };
+        let record = if is_locator(id) { self.core.store.approval(&id.into()).await? } else { None };
         record.filter(|it| *it.tenant == *self.identity.tenant).ok_or_else(not_found)
     }
 

@@ -118,7 +118,7 @@ impl Executions {
 
     async fn try_resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Rejection> {
         actor_of(&self.identity)?;
-        let record = if is_locator(id) { self.core.store.execution(id).await? } else { None };
+        let record = if is_locator(id) { self.core.store.execution(&id.into()).await? } else { None };
         let record = record.filter(|it| *it.tenant == *self.identity.tenant).ok_or(Rejection::ExecutionNotFound)?;
         let agent: AgentInvocationInfo =
             serde_json::from_str(&record.agent).map_err(|_| Rejection::Internal("an execution without its caller"))?;
@@ -173,7 +173,7 @@ impl Core {
         if !is_locator(id) {
             return Ok(None);
         }
-        if let Some(record) = self.store.execution(id).await? {
+        if let Some(record) = self.store.execution(&id.into()).await? {
             return Ok(Some(view_of(record)));
         }
         let filter = EventFilter { execution: Some(id.to_owned()), ..EventFilter::default() };

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::invocation::Invocation;
+use crate::schema::keywords;
 use crate::{BoxError, BoxFuture};
 
 /// An error that a capability announces: callers see its code and its message.
@@ -125,6 +126,8 @@ impl IntoHandlerError for std::convert::Infallible {
     }
 }
 
+const UNDECODABLE: &str = "the input does not decode as the type that the handler takes";
+
 /// A handler with its types erased: JSON in, JSON out.
 pub(crate) type Procedure<C> =
     Arc<dyn Fn(Invocation<C>, Arc<Value>) -> BoxFuture<Result<Value, HandlerError>> + Send + Sync>;
@@ -142,7 +145,8 @@ where
         // Each attempt decodes its own copy: what a handler does to its input changes nothing else (INV-6).
         let ran = match decode::<I>(&input) {
             Ok(input) => handler(cx, input),
-            Err(error) => return Box::pin(std::future::ready(Err(HandlerError::not_executed(error)))),
+            // The schema stage decoded it before. The decoder's message would repeat the value (INV-9).
+            Err(_) => return Box::pin(std::future::ready(Err(HandlerError::not_executed(UNDECODABLE)))),
         };
         Box::pin(async move {
             let output = ran.await.map_err(IntoHandlerError::into_handler_error)?;
@@ -168,6 +172,7 @@ pub(crate) fn decode<I: DeserializeOwned>(input: &Value) -> Result<I, serde_json
 pub(crate) fn input_schema<I: JsonSchema>() -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<I>().to_value();
     standardise(&mut schema);
+    forget_name(&mut schema);
     close_root(&mut schema);
     schema
 }
@@ -177,45 +182,50 @@ pub(crate) fn output_schema<O: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<O>().to_value();
     standardise(&mut schema);
+    forget_name(&mut schema);
     schema
+}
+
+/// Renaming a Rust type is no change of the contract.
+fn forget_name(schema: &mut Value) {
+    schema.as_object_mut().and_then(|it| it.remove("title"));
 }
 
 /// schemars writes `format: uint32` without bounds. No standard knows the format, so a strict validator refuses it,
 /// and without bounds 2^32 would pass the schema and fail to decode. Beyond 2^53-1 no JSON integer is safe.
 fn standardise(schema: &mut Value) {
-    const SAFE: i64 = (1 << 53) - 1;
-    match schema {
-        Value::Object(members) => {
-            let bounds = match members.get("format").and_then(Value::as_str) {
-                Some("int8") => Some((i64::from(i8::MIN), i64::from(i8::MAX))),
-                Some("int16") => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
-                Some("int32") => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
-                Some("int64" | "int128" | "int") => Some((-SAFE, SAFE)),
-                Some("uint8") => Some((0, i64::from(u8::MAX))),
-                Some("uint16") => Some((0, i64::from(u16::MAX))),
-                Some("uint32") => Some((0, i64::from(u32::MAX))),
-                Some("uint64" | "uint128" | "uint") => Some((0, SAFE)),
-                _ => None,
-            };
-            if let Some((minimum, maximum)) = bounds {
-                members.remove("format");
-                members.entry("minimum").or_insert(minimum.into());
-                members.entry("maximum").or_insert(maximum.into());
-            } else if matches!(members.get("format").and_then(Value::as_str), Some("float" | "double")) {
-                members.remove("format");
-            }
-            members.values_mut().for_each(standardise);
+    keywords::for_each_mut(schema, &mut |members| {
+        let Some(format) = members.get("format").and_then(Value::as_str) else { return };
+        if let Some((minimum, maximum)) = bounds(format) {
+            members.remove("format");
+            members.entry("minimum").or_insert(minimum.into());
+            members.entry("maximum").or_insert(maximum.into());
+        } else if matches!(format, "float" | "double") {
+            members.remove("format");
         }
-        Value::Array(items) => items.iter_mut().for_each(standardise),
-        _ => {}
-    }
+    });
+}
+
+/// The least and the largest value of an integer format of schemars, as far as JSON carries it.
+fn bounds(format: &str) -> Option<(i64, i64)> {
+    const SAFE: i64 = (1 << 53) - 1;
+    Some(match format {
+        "int8" => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        "int16" => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        "int32" => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        "int64" | "int128" | "int" => (-SAFE, SAFE),
+        "uint8" => (0, i64::from(u8::MAX)),
+        "uint16" => (0, i64::from(u16::MAX)),
+        "uint32" => (0, i64::from(u32::MAX)),
+        "uint64" | "uint128" | "uint" => (0, SAFE),
+        _ => return None,
+    })
 }
 
 /// Makes `()` an empty object, and closes an object that does not say whether it is open: serde would drop unknown
 /// members silently. `additionalProperties` does not see through `oneOf` and friends, `unevaluatedProperties` does.
 fn close_root(schema: &mut Value) {
     let Some(root) = schema.as_object_mut() else { return };
-    root.remove("title"); // a Rust type's name: renaming it is no change of the contract
     let composed = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|it| root.contains_key(*it));
     match root.get("type").and_then(Value::as_str) {
         Some("null" | "object") => {}

@@ -1,5 +1,6 @@
 //! Names of things, and the only place that makes random ones.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,6 +28,13 @@ macro_rules! name {
             type Target = str;
 
             fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        // `Hash`, `Eq` and `Ord` are those of the text, as `Borrow` demands.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }

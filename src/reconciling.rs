@@ -20,12 +20,14 @@ const ROUND: usize = 16;
 impl Core {
     /// Runs until the engine stops. The store hands each execution to one process at a time, with back-off.
     pub(crate) async fn reconcile_by_hooks(self: Arc<Self>, every: Duration) {
+        let hooked = self.registry.all().iter().filter(|it| it.meta.reconcile.is_some());
+        let hooked: Vec<String> = hooked.map(|it| it.id.to_string()).collect();
         loop {
             tokio::select! {
                 () = self.clock.sleep(every) => {}
                 () = self.stop.cancelled() => return,
             }
-            match self.store.unresolved(ROUND).await {
+            match self.store.unresolved(hooked.clone(), ROUND).await {
                 Ok(found) => {
                     for unresolved in found {
                         self.ask_hook(unresolved).await;

@@ -1,11 +1,15 @@
 //! All capabilities of an engine, checked.
 
+mod check;
+mod digest;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::CapabilityId;
-use crate::builder::Problem;
 use crate::capability::{Draft, Governed};
+use crate::builder::Problem;
+use crate::schema::Compiler;
 
 /// All capabilities of an engine, in registration order.
 #[derive(Default)]
@@ -16,8 +20,18 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// Takes them all, or says everything that is wrong with them. The place in `drafts` becomes `Governed::handler`.
-    pub(crate) fn new(_drafts: Vec<Draft>) -> Result<Self, Vec<Problem>> {
-        Ok(Self::default())
+    pub(crate) fn new(drafts: Vec<Draft>) -> Result<Self, Vec<Problem>> {
+        let compiler = Compiler::new();
+        let mut problems = collisions(&drafts);
+        let mut all = Vec::with_capacity(drafts.len());
+        for (handler, draft) in drafts.into_iter().enumerate() {
+            all.extend(govern(&compiler, draft, handler, &mut problems).map(Arc::new));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let by_id = all.iter().map(|it| (it.id.clone(), Arc::clone(it))).collect();
+        Ok(Self { all, by_id })
     }
 
     pub(crate) fn all(&self) -> &[Arc<Governed>] {
@@ -25,6 +39,82 @@ impl Registry {
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Arc<Governed>> {
-        self.by_id.iter().find(|(it, _)| &***it == id).map(|(_, it)| it)
+        self.by_id.get(id)
     }
 }
+
+/// The name of a capability for MCP.
+fn tool_name(draft: &Draft) -> String {
+    draft.meta.tool_name.clone().unwrap_or_else(|| draft.id.replace('.', "_"))
+}
+
+/// Never last-wins: two capabilities with one name are an error that names both.
+fn collisions(drafts: &[Draft]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut ids: HashMap<&CapabilityId, usize> = HashMap::new();
+    let mut tools: HashMap<String, &CapabilityId> = HashMap::new();
+    for (at, draft) in drafts.iter().enumerate() {
+        if let Some(first) = ids.insert(&draft.id, at) {
+            let what = format!("capabilities {} and {} both have the id `{}`", first + 1, at + 1, draft.id);
+            problems.push(Problem::new(&*draft.id, what, "rename one of them"));
+            continue; // its tool name collides for the same reason
+        }
+        let tool = tool_name(draft);
+        if let Some(other) = tools.get(&tool) {
+            let what = format!("`{other}` and `{}` both have the tool name `{tool}`", draft.id);
+            problems.push(Problem::new(&*draft.id, what, "give one of them another with `tool_name`"));
+        } else {
+            tools.insert(tool, &draft.id);
+        }
+    }
+    problems
+}
+
+/// Checks one draft, with every problem that it has.
+fn govern(compiler: &Compiler, mut draft: Draft, handler: usize, problems: &mut Vec<Problem>) -> Option<Governed> {
+    dedup(&mut draft);
+    let known = problems.len();
+    let tool_name = tool_name(&draft);
+    problems.extend(check::all(&draft, &tool_name));
+    let input_schema = Arc::new(draft.input_schema);
+    let output_schema = Arc::new(draft.output_schema);
+    let input = compiler.input(&draft.id, &input_schema, draft.decodes, problems);
+    let output = compiler.output(&draft.id, &output_schema, problems);
+    let redact = &draft.meta.redact;
+    let redact_output = check::paths(&draft.id, "redact_output", &redact.output, &output_schema, problems);
+    let redact_display = check::paths(&draft.id, "redact_display", &redact.display, &input_schema, problems);
+    if problems.len() > known {
+        return None;
+    }
+    let mut governed = Governed {
+        id: draft.id,
+        side_effect: draft.side_effect,
+        risk: draft.meta.risk?,
+        meta: draft.meta,
+        tool_name,
+        input_schema,
+        output_schema,
+        input: input?,
+        output: output?,
+        redact_output,
+        redact_display,
+        digest: String::new(),
+        handler,
+    };
+    governed.digest = digest::of(&governed);
+    Some(governed)
+}
+
+/// Exposing twice is exposing once, and so on.
+fn dedup(draft: &mut Draft) {
+    let meta = &mut draft.meta;
+    meta.expose.sort_unstable();
+    meta.expose.dedup();
+    meta.tags.sort_unstable();
+    meta.tags.dedup();
+    meta.errors.sort_by(|left, right| (left.code, &left.message).cmp(&(right.code, &right.message)));
+    meta.errors.dedup();
+}
+
+#[cfg(test)]
+mod tests;

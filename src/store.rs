@@ -1,149 +1,340 @@
-//! The store (stub until the real one lands).
+//! The store: domain operations that are one transaction each. The only user of sqlx.
+//!
+//! All writing is done by one writer on a thread of its own ([`writer`]); callers hand it an operation of [`op`] and
+//! await the answer, so a dropped caller can never leave a transaction half done. Readers have a pool of their own.
+
+#[cfg(not(feature = "sqlite"))]
+compile_error!("countersign needs a store: enable the feature `sqlite`");
+
+mod batch;
+mod db;
+mod job;
+mod lease;
+mod lock;
 pub(crate) mod op;
+mod open;
+mod probe;
+mod read;
+mod record;
+mod seal;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::lease::Owner;
+pub(crate) use self::open::OpenError;
+pub(crate) use self::probe::Probe;
+pub(crate) use self::read::EventFilter;
+pub(crate) use self::seal::SealError;
+
+use self::job::{Answer, Ending, Op, Ready, rows};
+use self::lease::Lease;
+use self::op::{
+    Activate, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish, Holder,
+    Reconcile, Settled, Unresolved, Withdraw,
+};
+use self::read::Readers;
+use self::seal::Key;
+use self::writer::Writer;
 use crate::approval::ApprovalState;
 use crate::audit::AuditEvent;
 use crate::clock::Clock;
 use crate::id::Ids;
-use op::*;
-use std::path::PathBuf;
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
+use crate::{ApprovalId, ExecutionId};
 
-#[derive(Clone, Debug, thiserror::Error)]
+/// Why the store could not do something. For logs; callers see AUDIT_UNAVAILABLE or UNAVAILABLE.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StoreError {
+    /// The operation holds something that no database may be given (NUL, too long): one bad value fails one caller.
     #[error("a value cannot be stored: {0}")]
     Invalid(String),
+    /// The queue is full.
     #[error("the store's queue is full")]
     Busy,
+    /// The database refused, for a reason that concerns this operation alone.
     #[error("the database refused: {0}")]
     Refused(String),
+    /// The database cannot be reached, or refused every attempt.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// The writer has ended.
     #[error("the store is closed")]
     Closed,
 }
-#[derive(Clone, Default)]
-pub(crate) struct Probe;
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) path: PathBuf,
+    pub(crate) clock: Clock,
+    pub(crate) ids: Ids,
+    /// How long this process counts as alive after a renewal: 30 s (EXE-1).
+    pub(crate) lease: Duration,
+    /// How often it renews: 5 s.
+    pub(crate) renew: Duration,
+    /// How often it sweeps: 5 s. `None`: it holds a lease, but never sweeps (EXE-2).
+    pub(crate) sweep: Option<Duration>,
+    pub(crate) key: KeySource,
+    pub(crate) probe: Probe,
+}
+
+/// Where the sealing key comes from (EXE-6).
+#[derive(Clone)]
 pub(crate) enum KeySource {
+    /// `<database>.key`, readable by its owner only; created if the database is new.
     File,
+    /// From the configuration.
     Bytes([u8; 32]),
 }
-pub(crate) struct Config {
-    pub path: PathBuf,
-    pub clock: Clock,
-    pub ids: Ids,
-    pub lease: Duration,
-    pub renew: Duration,
-    pub sweep: Option<Duration>,
-    pub key: KeySource,
-    pub probe: Probe,
-}
-pub(crate) struct OpenError;
-impl OpenError {
-    pub(crate) fn problem(&self) -> crate::Problem {
-        todo!()
+
+impl std::fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::File => "File",
+            Self::Bytes(_) => "Bytes(..)",
+        })
     }
 }
-#[derive(Default, Clone)]
-pub(crate) struct EventFilter {
-    pub tenant: Option<String>,
-    pub execution: Option<String>,
-    pub capability: Option<String>,
-    pub actor: Option<String>,
-    pub kind: Option<String>,
-    pub since: Option<crate::Timestamp>,
-    pub until: Option<crate::Timestamp>,
-    pub after: i64,
+
+/// What the writer's thread and the handles share.
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    clock: Clock,
+    ids: Ids,
+    lease: Lease,
+    lease_length: Duration,
+    renew: Duration,
+    sweep: Option<Duration>,
+    probe: Probe,
+    generation: AtomicI64,
 }
-#[derive(Clone)]
-pub(crate) struct Store;
+
+impl Shared {
+    /// The last seen generation of the active policy set.
+    fn generation(&self) -> i64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Generations only grow, and answers may come out of order.
+    fn saw(&self, generation: i64) {
+        self.generation.fetch_max(generation, Ordering::AcqRel);
+    }
+}
+
+/// An open store. Cheap to clone; dropping the last one lets the writer finish what is queued.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    shared: Arc<Shared>,
+    writer: Writer,
+    readers: Readers,
+    key: Key,
+}
+
+/// Asks the writer and unpacks its answer.
+macro_rules! ask {
+    ($store:expr, $op:expr, $answer:path) => {{
+        let answer = $store.writer.ask($op).await?;
+        if let $answer(it) = answer { Ok(it) } else { Err(StoreError::Refused(format!("unfit answer {answer:?}"))) }
+    }};
+}
+
 impl Store {
-    pub(crate) async fn open(_: Config) -> Result<Self, OpenError> {
-        todo!()
+    /// Opens the file, creating or upgrading it, takes a lease and starts the writer's thread.
+    pub(crate) async fn open(config: Config) -> Result<Self, OpenError> {
+        let Config { path, clock, ids, lease, renew, sweep, key, probe } = config;
+        let key = open::prepare(&path, &key).await?;
+        let readers = Readers::open(&path, clock.clone());
+        let held = Lease::new(clock.clone(), lease, ids.instance());
+        let generation = AtomicI64::new(0);
+        let shared =
+            Arc::new(Shared { path, clock, ids, lease: held, lease_length: lease, renew, sweep, probe, generation });
+        let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
+        let store = Self { shared, writer, readers, key };
+        let path = store.shared.path.clone();
+        store.renew().await.map_err(|source| OpenError::Store { path, source })?;
+        Ok(store)
     }
-    pub(crate) async fn file(&self, _: File) -> Result<Filed, StoreError> {
-        todo!()
+
+    /// Files a request for a decision, or finds the open one of the same call.
+    pub(crate) async fn file(&self, mut file: File) -> Result<Filed, StoreError> {
+        let events = std::mem::take(&mut file.events);
+        let envelope = file.envelope.clone();
+        let op = Op::File(Box::new(Ready::new(file, events).with_envelope(&envelope)));
+        ask!(self, op, Answer::Filed)
     }
-    pub(crate) async fn decide(&self, _: Decide) -> Result<Decided, StoreError> {
-        todo!()
+
+    pub(crate) async fn decide(&self, decide: Decide) -> Result<Decided, StoreError> {
+        ask!(self, Op::Decide(Box::new(decide)), Answer::Decided)
     }
-    pub(crate) async fn withdraw(&self, _: Withdraw) -> Result<Decided, StoreError> {
-        todo!()
+
+    pub(crate) async fn withdraw(&self, mut withdraw: Withdraw) -> Result<Decided, StoreError> {
+        let events = std::mem::take(&mut withdraw.events);
+        ask!(self, Op::Withdraw(Ready::new(withdraw, events)), Answer::Decided)
     }
-    pub(crate) async fn begin(&self, _: Begin) -> Result<Began, StoreError> {
-        todo!()
+
+    /// Begins an execution. If this future is dropped before it is done, whatever it began is ended as cancelled.
+    pub(crate) async fn begin(&self, mut begin: Begin) -> Result<Began, StoreError> {
+        let events = std::mem::take(&mut begin.events);
+        let envelope = begin.envelope.clone();
+        let op = Op::Begin(Box::new(Ready::new(begin, events).with_envelope(&envelope)));
+        ask!(self, op, Answer::Began)
     }
-    pub(crate) async fn finish(&self, _: Finish) -> Result<Settled, StoreError> {
-        todo!()
+
+    /// Ends an execution. Tried until it is stored, however long that takes, whether or not this future is awaited
+    /// once it was polled (EXE-9).
+    pub(crate) async fn finish(&self, mut finish: Finish) -> Result<Settled, StoreError> {
+        let events = std::mem::take(&mut finish.events);
+        let finish = Ready::new(finish, events).with_spare(self.shared.ids.event());
+        let op = Op::Finish(Box::new(Ending { finish, unbegun: false, uncertain: false }));
+        ask!(self, op, Answer::Settled)
     }
-    pub(crate) async fn reconcile(&self, _: Reconcile) -> Result<Settled, StoreError> {
-        todo!()
+
+    /// Settles an unknown outcome. `applied` and `late` both false: refused, for it still runs, or its owner's lease is
+    /// valid and could say otherwise (EXE-7).
+    pub(crate) async fn reconcile(&self, mut reconcile: Reconcile) -> Result<Settled, StoreError> {
+        let events = std::mem::take(&mut reconcile.events);
+        let op = Ready::new(reconcile, events).with_spare(self.shared.ids.event());
+        ask!(self, Op::Reconcile(Box::new(op)), Answer::Settled)
     }
-    pub(crate) async fn append(&self, _: Vec<AuditEvent>) -> Result<(), StoreError> {
-        todo!()
+
+    /// Appends events that change nothing else.
+    pub(crate) async fn append(&self, events: Vec<AuditEvent>) -> Result<(), StoreError> {
+        self.writer.ask(Op::Append(rows(events))).await.map(drop)
     }
-    pub(crate) async fn read_once(&self, _: i64, _: Vec<AuditEvent>) -> Result<bool, StoreError> {
-        todo!()
+
+    /// The whole trail of a read, in one transaction. False: the active policy set is another one by now, and nothing
+    /// was written.
+    pub(crate) async fn read_once(&self, generation: i64, events: Vec<AuditEvent>) -> Result<bool, StoreError> {
+        ask!(self, Op::Read { generation, events: rows(events) }, Answer::Read)
     }
-    pub(crate) async fn activate(&self, _: Activate) -> Result<Active, StoreError> {
-        todo!()
+
+    pub(crate) async fn activate(&self, activate: Activate) -> Result<Active, StoreError> {
+        let active: Result<Active, StoreError> = ask!(self, Op::Activate(Box::new(activate)), Answer::Active);
+        active.inspect(|it| self.shared.saw(it.generation))
     }
-    pub(crate) async fn unresolved(&self, _: usize) -> Result<Vec<Unresolved>, StoreError> {
-        todo!()
+
+    /// Claims unknown executions of these capabilities for their reconcile hooks: each by one process at a time, at
+    /// first at once, then after 5 s doubling to 1 h.
+    pub(crate) async fn unresolved(
+        &self,
+        capabilities: Vec<String>,
+        limit: usize,
+    ) -> Result<Vec<Unresolved>, StoreError> {
+        if capabilities.is_empty() {
+            return Ok(Vec::new());
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        ask!(self, Op::Unresolved { capabilities, limit }, Answer::Unresolved)
     }
-    pub(crate) async fn approval(&self, _: &str) -> Result<Option<ApprovalRecord>, StoreError> {
-        todo!()
+
+    pub(crate) async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+        self.readers.approval(id).await
     }
+
+    /// The latest request for this call (APR-9): either hash equal is the same call (IDM-3).
     pub(crate) async fn approval_of_call(
         &self,
-        _: &str,
-        _: &str,
-        _: &str,
+        slot: &str,
+        input_hash: &str,
+        given_hash: &str,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        todo!()
+        self.readers.approval_of_call(slot, input_hash, given_hash).await
     }
+
+    /// A tenant's requests in the order of filing, behind `after`.
     pub(crate) async fn approvals(
         &self,
-        _: &str,
-        _: Option<ApprovalState>,
-        _: usize,
+        tenant: &str,
+        status: Option<ApprovalState>,
+        requester: Option<&str>,
+        after: Option<&ApprovalId>,
+        limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
-        todo!()
+        self.readers.approvals(tenant, status, requester, after, limit).await
     }
-    pub(crate) async fn holder(&self, _: &str) -> Result<Option<Holder>, StoreError> {
-        todo!()
+
+    pub(crate) async fn holder(&self, slot: &str) -> Result<Option<Holder>, StoreError> {
+        self.readers.holder(slot).await
     }
-    pub(crate) async fn execution(&self, _: &str) -> Result<Option<ExecutionRecord>, StoreError> {
-        todo!()
+
+    pub(crate) async fn execution(&self, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        self.readers.execution(id).await
     }
-    pub(crate) async fn events(&self, _: &EventFilter, _: usize) -> Result<Vec<(i64, String)>, StoreError> {
-        todo!()
+
+    /// Places and canonical texts of events, in order.
+    pub(crate) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        self.readers.events(filter, limit).await
     }
+
     pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {
-        todo!()
+        self.readers.active().await
     }
+
+    /// What this process is called, and the token that fires when its lease is lost, as a pair: take it once for an
+    /// execution, before it begins.
+    pub(crate) fn owner(&self) -> Owner {
+        self.shared.lease.owner()
+    }
+
+    /// Whether the lease of the current instance holds for so much longer, by monotonic time (EXE-1).
+    pub(crate) fn lease_holds(&self, margin: Duration) -> bool {
+        self.shared.lease.holds(margin)
+    }
+
+    /// [`Self::owner`]'s instance.
     pub(crate) fn instance(&self) -> String {
-        todo!()
+        self.owner().instance
     }
-    pub(crate) fn lease_holds(&self, _: Duration) -> bool {
-        todo!()
-    }
+
+    /// [`Self::owner`]'s token.
     pub(crate) fn lost(&self) -> CancellationToken {
-        todo!()
+        self.owner().lost
     }
+
+    /// The last seen generation of the active policy set.
     pub(crate) fn generation(&self) -> i64 {
-        todo!()
+        self.shared.generation()
     }
-    pub(crate) fn seal(&self, _: &str, _: &[u8]) -> String {
-        todo!()
+
+    /// Seals a text for the row with this id (EXE-6).
+    pub(crate) fn seal(&self, row_id: &str, plain: &[u8]) -> String {
+        self.key.seal(row_id, plain)
     }
-    pub(crate) fn open_sealed(&self, _: &str, _: &str) -> Result<Vec<u8>, StoreError> {
-        todo!()
+
+    pub(crate) fn open_sealed(&self, row_id: &str, text: &str) -> Result<Vec<u8>, SealError> {
+        self.key.open(row_id, text)
     }
-    pub(crate) fn evidence(&self, _: &str, _: &str) -> String {
-        todo!()
+
+    /// HMAC-SHA-256 under the tenant's evidence key: what events say of an input.
+    pub(crate) fn evidence(&self, tenant: &str, text: &str) -> String {
+        self.key.evidence(tenant, text)
     }
-    pub(crate) async fn close(&self, _: Duration) {
-        todo!()
+
+    /// Renews the lease and sweeps, now rather than when it is due.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) async fn tick(&self) -> Result<(), StoreError> {
+        self.renew().await?;
+        self.writer.ask(Op::Sweep).await.map(drop)
+    }
+
+    /// Ends the writer's thread after what is queued. What is owed by then is tried for so long.
+    pub(crate) async fn close(&self, patience: Duration) {
+        self.writer.close(patience).await;
+        self.readers.close().await;
+    }
+
+    async fn renew(&self) -> Result<(), StoreError> {
+        let enrol = (!self.shared.lease.is_enrolled()).then(|| self.shared.enrolment());
+        let asked = self.shared.clock.monotonic();
+        self.writer.ask(Op::Renew { instance: self.instance(), enrol, asked }).await.map(drop)
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Control<'a> {
 struct Stops<'a> {
     caller: &'a CancellationToken,
     shutdown: &'a CancellationToken,
-    lease: CancellationToken,
+    lease: &'a CancellationToken,
 }
 
 pub(crate) async fn run(
@@ -70,7 +70,7 @@ pub(crate) async fn run(
     loop {
         trail.attempts = attempt;
         trail.at(Stage::Control);
-        if !control.store.lease_holds(LEASE_MARGIN) {
+        if begun.lost().is_cancelled() || !control.store.lease_holds(LEASE_MARGIN) {
             return Err(Failed::LeaseLost { fresh: attempt == 1 || nothing_yet });
         }
         trail.at(Stage::Handler);
@@ -140,7 +140,7 @@ async fn once(
     agent.attempt = attempt;
     let frame = Arc::new(Frame::new(agent, owner.lease()));
     let deadline = control.clock.sleep(capability.meta.timeout);
-    let stops = Stops { caller: begun.cancel(), shutdown: control.stop, lease: control.store.lost() };
+    let stops = Stops { caller: begun.cancel(), shutdown: control.stop, lease: begun.lost() };
     // A task of its own: a handler that blocks its thread cannot hold the answer back, and a panic stays inside.
     let run = body.attempt(capability.handler, Arc::clone(&frame), Arc::clone(begun.input()));
     let mut handler = control.tasks.spawn(run);

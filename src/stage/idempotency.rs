@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::approval::ApprovalState;
 use crate::audit::{ApproverRef, EventKind};
@@ -16,7 +17,7 @@ use crate::slot::Slot;
 use crate::stage::actor::Identified;
 use crate::stage::approval::{Grant, code_of};
 use crate::stage::schema::Valid;
-use crate::store::Store;
+use crate::store::{Owner, Store};
 use crate::store::op::{Began, Begin, Holder};
 use crate::trail::Trail;
 
@@ -36,6 +37,8 @@ impl Known {
 pub(crate) struct Begun {
     grant: Grant,
     agent: AgentInvocationInfo,
+    /// Fires when the process loses the lease under which this began (EXE-1).
+    lost: CancellationToken,
     /// The start of a read: stages 9 and 14 share one transaction.
     deferred: Option<EventKind>,
 }
@@ -61,7 +64,11 @@ impl Begun {
         &self.agent
     }
 
-    pub(crate) fn cancel(&self) -> &tokio_util::sync::CancellationToken {
+    pub(crate) fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    pub(crate) fn cancel(&self) -> &CancellationToken {
         &self.grant.valid().exposed.identified.call().cancel
     }
 
@@ -104,15 +111,16 @@ pub(crate) enum Beginning {
 pub(crate) async fn begin(trail: &mut Trail, grant: Grant, store: &Store) -> Result<Beginning, Rejection> {
     let started = started(&grant);
     let mut agent = agent(trail, &grant);
+    let Owner { instance, lost } = store.owner();
     let capability = &grant.valid().exposed.capability;
     if capability.side_effect.is_read() && grant.permit().presented.is_none() && grant.slot().is_none() {
-        return Ok(Beginning::Begun(Begun { grant, agent, deferred: Some(started) }));
+        return Ok(Beginning::Begun(Begun { grant, agent, lost, deferred: Some(started) }));
     }
-    match store.begin(operation(trail, &grant, &agent, started, store)).await? {
+    match store.begin(operation(trail, &grant, &agent, instance, started, store)).await? {
         Began::Begun { fence } => {
             trail.written();
             agent.fence = fence;
-            Ok(Beginning::Begun(Begun { grant, agent, deferred: None }))
+            Ok(Beginning::Begun(Begun { grant, agent, lost, deferred: None }))
         }
         Began::KeyTaken => Ok(Beginning::KeyTaken(grant.into_identified())),
         Began::PolicyChanged => Ok(Beginning::PolicyChanged(grant.into_identified())),
@@ -161,7 +169,14 @@ fn agent(trail: &Trail, grant: &Grant) -> AgentInvocationInfo {
     }
 }
 
-fn operation(trail: &Trail, grant: &Grant, agent: &AgentInvocationInfo, started: EventKind, store: &Store) -> Begin {
+fn operation(
+    trail: &Trail,
+    grant: &Grant,
+    agent: &AgentInvocationInfo,
+    instance: String,
+    started: EventKind,
+    store: &Store,
+) -> Begin {
     let valid = grant.valid();
     let capability = &valid.exposed.capability;
     let approval = grant.permit().presented.as_ref().map(|it| it.record.id.clone());
@@ -173,7 +188,7 @@ fn operation(trail: &Trail, grant: &Grant, agent: &AgentInvocationInfo, started:
         slot: grant.slot().map(|it| it.as_str().to_owned()),
         input_hash: valid.input.hash.to_string(),
         given_hash: valid.input.given_hash.to_string(),
-        instance: store.instance(),
+        instance,
         retake: capability.is_repeatable() && approval.is_none(),
         ttl_us: micros(capability.meta.idempotency.ttl),
         approval,

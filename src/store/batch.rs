@@ -1,0 +1,135 @@
+//! One transaction for many operations: every step is one statement over all of them. Results are matched by execution
+//! or approval, never by the contested row. An answer of `None` means: what this operation lost against has vanished,
+//! ask again in the next batch.
+
+mod begin;
+mod decide;
+mod end;
+mod file;
+mod process;
+
+use super::db::{Cell, Conn, row};
+use super::job::{Answer, Op};
+use super::sql;
+use crate::audit::{AuditEvent, Envelope, EventKind, EventRow};
+use crate::clock::Timestamp;
+use crate::id::Ids;
+
+/// What a transaction came to, once it is committed.
+pub(super) struct Work {
+    /// By position of the operation.
+    pub(super) answers: Vec<Option<Answer>>,
+    /// Place and id of its first event: tells whether it was committed (EXE-8).
+    pub(super) marker: Option<(i64, String)>,
+    /// The generation of the active policy set, if it had to be known.
+    pub(super) generation: Option<i64>,
+}
+
+struct Batch<'a> {
+    conn: &'a mut Conn,
+    ops: &'a [&'a Op],
+    ids: &'a Ids,
+    /// The instance of this process.
+    own: &'a str,
+    answers: Vec<Option<Answer>>,
+    /// With the position of the operation that they belong to.
+    events: Vec<(usize, EventRow)>,
+}
+
+/// Everything between BEGIN and COMMIT, in the one lock order of [`sql`].
+pub(super) async fn perform(conn: &mut Conn, ops: &[&Op], ids: &Ids, own: &str) -> Result<Work, sqlx::Error> {
+    let answers = ops.iter().map(|_| None).collect();
+    let mut batch = Batch { conn, ops, ids, own, answers, events: Vec::new() };
+    batch.begin().await?;
+    batch.instances().await?;
+    batch.file().await?;
+    batch.decide().await?;
+    batch.withdraw().await?;
+    batch.finish().await?;
+    batch.reconcile().await?;
+    batch.unresolved().await?;
+    batch.activate().await?;
+    batch.append();
+    batch.close().await
+}
+
+impl<'a> Batch<'a> {
+    /// The operations of one kind, with their positions.
+    fn pick<T>(&self, kind: impl Fn(&'a Op) -> Option<T>) -> Vec<(usize, T)> {
+        let ops: &'a [&'a Op] = self.ops;
+        ops.iter().enumerate().filter_map(|(i, op)| kind(op).map(|it| (i, it))).collect()
+    }
+
+    /// Notes an event that only the transaction can know, about the execution whose envelope is stored.
+    fn note(&mut self, at: usize, envelope: &str, kind: EventKind) -> Result<(), sqlx::Error> {
+        let id = self.ids.event();
+        self.note_as(at, id, envelope, kind)
+    }
+
+    fn note_as(&mut self, at: usize, id: String, envelope: &str, kind: EventKind) -> Result<(), sqlx::Error> {
+        let envelope: Envelope = serde_json::from_str(envelope).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let event = AuditEvent { id, at: Timestamp(self.conn.now), kind, envelope };
+        self.events.push((at, event.into_row()));
+        Ok(())
+    }
+
+    fn keep(&mut self, at: usize, events: &[EventRow]) {
+        self.events.extend(events.iter().map(|it| (at, it.clone())));
+    }
+
+    fn answer(&mut self, at: usize, answer: Answer) {
+        if let Some(place) = self.answers.get_mut(at) {
+            *place = Some(answer);
+        }
+    }
+
+    /// Operations that are nothing but events.
+    fn append(&mut self) {
+        for (i, op) in self.ops.iter().enumerate() {
+            match op {
+                Op::Append(events) => {
+                    self.keep(i, events);
+                    self.answer(i, Answer::Appended);
+                }
+                Op::Read { events, .. } => {
+                    self.keep(i, events);
+                    self.answer(i, Answer::Read(true));
+                }
+                Op::File(_)
+                | Op::Decide(_)
+                | Op::Withdraw(_)
+                | Op::Begin(_)
+                | Op::Finish(_)
+                | Op::Reconcile(_)
+                | Op::Activate(_)
+                | Op::Renew { .. }
+                | Op::Sweep
+                | Op::Unresolved { .. }
+                | Op::Retire { .. } => {}
+            }
+        }
+    }
+
+    /// The head row is the last lock; exactly one statement follows before COMMIT.
+    async fn close(mut self) -> Result<Work, sqlx::Error> {
+        let reads = self.ops.iter().any(|it| matches!(it, Op::Read { .. }));
+        if self.events.is_empty() && !reads {
+            return Ok(Work { answers: self.answers, marker: None, generation: None });
+        }
+        self.events.sort_by_key(|(at, _)| *at); // stable: one operation's events stay together, in order
+        let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
+        let head = self.conn.all::<(i64, i64)>(sql::HEAD, &[row![count]]).await?;
+        let (last, generation) = head.first().copied().ok_or(sqlx::Error::RowNotFound)?;
+        let first = last - count + 1;
+        let rows: Vec<_> = self.events.iter().zip(first..).map(|((_, it), seq)| event_row(it, seq)).collect();
+        self.conn.run(sql::INSERT_EVENTS, &rows).await?;
+        let marker = self.events.first().map(|(_, it)| (first, it.id.clone()));
+        Ok(Work { answers: self.answers, marker, generation: Some(generation) })
+    }
+}
+
+fn event_row(event: &EventRow, seq: i64) -> Vec<Cell<'_>> {
+    let EventRow { id, at, kind, terminal, tenant, execution, capability, actor, body, leaf } = event;
+    let (execution, capability, actor) = (execution.as_deref(), capability.as_deref(), actor.as_deref());
+    row![seq, id, tenant, execution, capability, actor, *kind, *terminal, at.0, body, leaf]
+}

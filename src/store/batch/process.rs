@@ -1,0 +1,106 @@
+//! What concerns the process rather than a call: leases, the sweep, hooks to ask, the active policy set.
+
+use std::collections::HashSet;
+
+use super::super::db::{Cell, row};
+use super::super::job::{Answer, Op};
+use super::super::op::{Activate, Active, Unresolved};
+use super::super::record::ExecutionRow;
+use super::super::sql;
+use super::Batch;
+use crate::audit::{EventKind, Executed};
+use crate::clock::micros;
+
+/// How long the input of an ended approval is kept: 24 h (EXE-6).
+const KEEP_INPUT_US: i64 = 24 * 3_600_000_000;
+
+/// The most rows that one sweep takes on of a kind.
+const SWEPT: usize = 256;
+
+impl Batch<'_> {
+    pub(super) async fn instances(&mut self) -> Result<(), sqlx::Error> {
+        let renewals =
+            self.pick(|op| if let Op::Renew { instance, enrol, .. } = op { Some((instance, *enrol)) } else { None });
+        if !renewals.is_empty() {
+            let new = renewals
+                .iter()
+                .filter_map(|(_, (id, enrol))| enrol.map(|it| row![*id, micros(it.lease), micros(it.wait)]));
+            self.conn.run(sql::ENROL, &new.collect::<Vec<_>>()).await?;
+            let rows: Vec<_> = renewals.iter().map(|(_, (id, _))| row![*id]).collect();
+            let held: HashSet<String> =
+                self.conn.all::<(String,)>(sql::RENEW, &rows).await?.into_iter().map(|it| it.0).collect();
+            let generation = self.conn.all::<(i64,)>(sql::GENERATION, &[]).await?.first().map_or(0, |it| it.0);
+            for (i, (id, _)) in renewals {
+                self.answer(i, Answer::Renewed { held: held.contains(id), generation });
+            }
+        }
+        for (i, ()) in self.pick(|op| matches!(op, Op::Sweep).then_some(())) {
+            let more = self.sweep(i).await?;
+            self.answer(i, Answer::Swept { more });
+        }
+        for (i, instance) in self.pick(|op| if let Op::Retire { instance } = op { Some(instance) } else { None }) {
+            self.conn.run(sql::RETIRE, &[row![instance]]).await?;
+            self.answer(i, Answer::Retired);
+        }
+        Ok(())
+    }
+
+    /// Declares lapsed processes dead and ends what they left; ends lapsed requests; erases old inputs (EXE-2, EXE-6).
+    async fn sweep(&mut self, at: usize) -> Result<bool, sqlx::Error> {
+        let own = self.own;
+        self.conn.run(sql::BURY, &[row![None::<&str>, own]]).await?;
+        let ended = self.conn.all::<(String, String)>(sql::SWEEP, &[]).await?;
+        for (_, envelope) in &ended {
+            self.note(at, envelope, EventKind::Interrupted { executed: Executed::Unknown, by: "sweep".into() })?;
+        }
+        self.conn.run(sql::PURGE, &[]).await?;
+        let expired = self.conn.all::<(String, String)>(sql::EXPIRE_LAPSED, &[]).await?;
+        for (approval, envelope) in &expired {
+            self.note(at, envelope, EventKind::ApprovalExpired { approval_id: (&**approval).into() })?;
+        }
+        let erased = self.conn.all::<(String,)>(sql::ERASE_INPUTS, &[row![KEEP_INPUT_US]]).await?;
+        Ok(ended.len().max(expired.len()).max(erased.len()) >= SWEPT)
+    }
+
+    pub(super) async fn unresolved(&mut self) -> Result<(), sqlx::Error> {
+        let asked = self.pick(|op| {
+            if let Op::Unresolved { capabilities, limit } = op { Some((capabilities, *limit)) } else { None }
+        });
+        for (i, (capabilities, limit)) in asked {
+            let rows: Vec<_> = capabilities.iter().map(|it| row![it, limit]).collect();
+            let claimed = self.conn.all::<(String,)>(sql::CLAIM_UNKNOWN, &rows).await?;
+            let rows: Vec<Vec<Cell<'_>>> = claimed.iter().map(|it| row![&it.0]).collect();
+            let rows = self.conn.all::<ExecutionRow>(sql::EXECUTIONS, &rows).await?;
+            let unresolved = rows.into_iter().map(|it| Ok(Unresolved { tries: it.tries - 1, execution: it.record()? }));
+            let mut unresolved: Vec<_> = unresolved.collect::<Result<_, sqlx::Error>>()?;
+            unresolved.sort_by(|one, two| one.execution.id.cmp(&two.execution.id));
+            self.answer(i, Answer::Unresolved(unresolved));
+        }
+        Ok(())
+    }
+
+    /// Another set becomes the active one; the same one stays, without an event.
+    pub(super) async fn activate(&mut self) -> Result<(), sqlx::Error> {
+        for (i, it) in self.pick(|op| if let Op::Activate(it) = op { Some(&**it) } else { None }) {
+            let head = self.conn.all::<(Option<String>, i64)>(sql::BEHIND_HEAD, &[]).await?;
+            let (previous, generation) = head.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
+            if previous.as_ref() == Some(&it.hash) {
+                self.answer(i, Answer::Active(Active { hash: it.hash.clone(), generation, changed: false }));
+                continue;
+            }
+            self.conn.all::<(i64,)>(sql::ACTIVATE, &[row![&it.hash]]).await?;
+            self.loaded(i, it, previous);
+            let active = Active { hash: it.hash.clone(), generation: generation + 1, changed: true };
+            self.answer(i, Answer::Active(active));
+        }
+        Ok(())
+    }
+
+    fn loaded(&mut self, at: usize, it: &Activate, previous: Option<String>) {
+        let mut event = it.loaded.clone();
+        if let EventKind::PolicyLoaded { previous_hash, .. } = &mut event.kind {
+            *previous_hash = previous;
+        }
+        self.events.push((at, event.into_row()));
+    }
+}

@@ -1,0 +1,264 @@
+//! Operations as the writer queues them: checked, with their events hashed by the caller.
+
+use std::time::Duration;
+
+use super::StoreError;
+use super::op::{
+    Activate, Active, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Settled, Unresolved, Withdraw,
+};
+use crate::audit::{AuditEvent, Envelope, EventRow, canonical};
+use crate::clock::Monotonic;
+
+/// The most bytes that one text of an operation may have.
+const MAX_TEXT: usize = 2 * 1024 * 1024;
+
+/// An operation whose events are ready to be stored.
+#[derive(Debug)]
+pub(super) struct Ready<T> {
+    pub(super) what: T,
+    pub(super) events: Vec<EventRow>,
+    /// Canonical text of the envelope that is stored with the row; empty if none is.
+    pub(super) envelope: String,
+    /// The id of an event that only the transaction can make: fixed before it, so that nothing is written twice.
+    pub(super) spare: String,
+}
+
+impl<T> Ready<T> {
+    pub(super) fn new(what: T, events: Vec<AuditEvent>) -> Self {
+        Self { what, events: rows(events), envelope: String::new(), spare: String::new() }
+    }
+
+    pub(super) fn with_envelope(mut self, envelope: &Envelope) -> Self {
+        self.envelope = canonical(envelope);
+        self
+    }
+
+    pub(super) fn with_spare(mut self, id: String) -> Self {
+        self.spare = id;
+        self
+    }
+}
+
+pub(super) fn rows(events: Vec<AuditEvent>) -> Vec<EventRow> {
+    events.into_iter().map(AuditEvent::into_row).collect()
+}
+
+/// The end of an execution, and what the writer knows about it.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) finish: Ready<Finish>,
+    /// It never started: an approval that it consumed is given back (EXE-8).
+    pub(super) unbegun: bool,
+    /// An earlier attempt may have been committed: look before writing (EXE-8).
+    pub(super) uncertain: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Op {
+    File(Box<Ready<File>>),
+    Decide(Box<Decide>),
+    Withdraw(Ready<Withdraw>),
+    Begin(Box<Ready<Begin>>),
+    Finish(Box<Ending>),
+    Reconcile(Box<Ready<Reconcile>>),
+    Append(Vec<EventRow>),
+    /// A read on record: the generation that it was decided under, and its whole trail.
+    Read {
+        generation: i64,
+        events: Vec<EventRow>,
+    },
+    Activate(Box<Activate>),
+    /// Asks for the lease of this instance; `asked` when, by monotonic time.
+    Renew {
+        instance: String,
+        enrol: Option<Enrol>,
+        asked: Monotonic,
+    },
+    Sweep,
+    Unresolved {
+        capabilities: Vec<String>,
+        limit: i64,
+    },
+    /// Leaves in good order.
+    Retire {
+        instance: String,
+    },
+}
+
+/// A lease to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Enrol {
+    pub(super) lease: Duration,
+    /// How long it declares nobody dead (EXE-2).
+    pub(super) wait: Duration,
+}
+
+#[derive(Debug)]
+pub(super) enum Answer {
+    Filed(Filed),
+    Decided(Decided),
+    Began(Began),
+    Settled(Settled),
+    Appended,
+    Read(bool),
+    Active(Active),
+    Renewed { held: bool, generation: i64 },
+    Swept { more: bool },
+    Unresolved(Vec<Unresolved>),
+    Retired,
+}
+
+/// What two operations of one batch must not share.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(super) enum Resource<'a> {
+    Slot(&'a str),
+    Approval(&'a str),
+    Execution(&'a str),
+    Instance(&'a str),
+}
+
+impl Op {
+    /// A decider is no resource: a person's two decisions meet only in one approval.
+    pub(super) fn resources(&self) -> [Option<Resource<'_>>; 3] {
+        use Resource::{Approval, Execution, Instance, Slot};
+        match self {
+            Self::File(it) => {
+                let superseded = it.what.supersedes.as_deref().map(Approval);
+                [it.what.slot.as_deref().map(Slot), Some(Approval(&it.what.approval)), superseded]
+            }
+            Self::Decide(it) => [Some(Approval(&it.approval)), None, None],
+            Self::Withdraw(it) => [Some(Approval(&it.what.approval)), None, None],
+            Self::Begin(it) => {
+                let approval = it.what.approval.as_deref().map(Approval);
+                [it.what.slot.as_deref().map(Slot), approval, Some(Execution(&it.what.execution))]
+            }
+            Self::Finish(it) => {
+                let finish = &it.finish.what;
+                [finish.slot.as_deref().map(Slot), Some(Execution(&finish.execution)), None]
+            }
+            Self::Reconcile(it) => [it.what.slot.as_deref().map(Slot), Some(Execution(&it.what.execution)), None],
+            Self::Renew { instance, .. } => [Some(Instance(instance)), None, None],
+            Self::Append(_)
+            | Self::Read { .. }
+            | Self::Activate(_)
+            | Self::Sweep
+            | Self::Unresolved { .. }
+            | Self::Retire { .. } => [None, None, None],
+        }
+    }
+
+    /// What touches rows that nobody can name beforehand has a batch of its own. Rare, all of them.
+    pub(super) fn is_alone(&self) -> bool {
+        matches!(self, Self::Activate(_) | Self::Sweep | Self::Unresolved { .. } | Self::Retire { .. })
+    }
+
+    /// What must reach the store whatever the load, and goes first (EXE-9).
+    pub(super) fn is_urgent(&self) -> bool {
+        matches!(self, Self::Finish(_) | Self::Renew { .. } | Self::Sweep | Self::Reconcile(_) | Self::Retire { .. })
+    }
+
+    /// Whether nothing is lost if the caller is gone before it was sent.
+    pub(super) fn may_be_dropped(&self) -> bool {
+        matches!(self, Self::Begin(_) | Self::File(_) | Self::Read { .. })
+    }
+
+    /// The generation of the policy set that this was decided under.
+    pub(super) fn generation(&self) -> Option<i64> {
+        if let Self::Begin(it) = self {
+            return Some(it.what.generation);
+        }
+        if let Self::Read { generation, .. } = self { Some(*generation) } else { None }
+    }
+
+    /// Refuses texts that no database may be given, before they can fail a whole batch; and measures the rest.
+    pub(super) fn check(&self) -> Result<usize, StoreError> {
+        let mut bytes = 0;
+        let mut problem = None;
+        self.each_text(&mut |text| {
+            bytes += text.len();
+            if text.contains('\0') {
+                problem = Some("a text contains NUL".to_owned());
+            } else if text.len() > MAX_TEXT {
+                problem = Some(format!("a text has {} bytes, more than {MAX_TEXT}", text.len()));
+            }
+        });
+        problem.map_or(Ok(bytes), |it| Err(StoreError::Invalid(it)))
+    }
+
+    fn each_text(&self, look: &mut dyn FnMut(&str)) {
+        match self {
+            Self::File(it) => {
+                let File { approval, execution, tenant, capability, requester, slot, input_hash, .. } = &it.what;
+                let File { given_hash, binding, binding_hash, input, requirements, .. } = &it.what;
+                let texts: [&str; 12] = [
+                    approval,
+                    execution,
+                    tenant,
+                    capability,
+                    requester,
+                    input_hash,
+                    given_hash,
+                    binding,
+                    binding_hash,
+                    input,
+                    slot.as_deref().unwrap_or_default(),
+                    &it.envelope,
+                ];
+                texts.into_iter().chain(requirements.iter().map(|it| it.kind.as_str())).for_each(&mut *look);
+                each_row(&it.events, look);
+            }
+            Self::Decide(it) => {
+                let comment = it.comment.iter().flat_map(|it| [it.text.as_str(), &it.salt, &it.digest]);
+                let issuer = it.approver.issuer.as_deref().unwrap_or_default();
+                let texts: [&str; 6] = [&it.approval, &it.person, &it.kind, &it.via, &it.approver.id, issuer];
+                texts.into_iter().chain(comment).for_each(look);
+            }
+            Self::Withdraw(it) => {
+                look(&it.what.approval);
+                each_row(&it.events, look);
+            }
+            Self::Begin(it) => {
+                let Begin { execution, tenant, capability, requester, slot, input_hash, given_hash, .. } = &it.what;
+                let Begin { instance, approval, input, agent, .. } = &it.what;
+                let texts: [&str; 12] = [
+                    execution,
+                    tenant,
+                    capability,
+                    requester,
+                    input_hash,
+                    given_hash,
+                    instance,
+                    input,
+                    agent,
+                    slot.as_deref().unwrap_or_default(),
+                    approval.as_deref().unwrap_or_default(),
+                    &it.envelope,
+                ];
+                texts.into_iter().for_each(&mut *look);
+                each_row(&it.events, look);
+            }
+            Self::Finish(it) => {
+                look(&it.finish.what.execution);
+                look(it.finish.what.outcome.as_deref().unwrap_or_default());
+                each_row(&it.finish.events, look);
+            }
+            Self::Reconcile(it) => {
+                look(&it.what.execution);
+                look(it.what.outcome.as_deref().unwrap_or_default());
+                each_row(&it.events, look);
+            }
+            Self::Append(events) | Self::Read { events, .. } => each_row(events, look),
+            Self::Activate(it) => look(&it.hash),
+            Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
+            Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
+            Self::Sweep => {}
+        }
+    }
+}
+
+fn each_row(events: &[EventRow], look: &mut dyn FnMut(&str)) {
+    for event in events {
+        let EventRow { id, tenant, execution, capability, actor, body, .. } = event;
+        [id, tenant, body].into_iter().chain(execution).chain(capability).chain(actor).for_each(|it| look(it));
+    }
+}

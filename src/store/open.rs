@@ -1,0 +1,203 @@
+//! Opening: the directory, the file, the schema, the sealing key. Every way to fail names the next step.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use sqlx::migrate::MigrateError;
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, SqliteConnection};
+
+use super::db::{beside, options};
+use super::lock::FileLock;
+use super::seal::Key;
+use super::{KeySource, StoreError};
+use crate::audit::hex;
+use crate::id::random;
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("src/store/migrations/sqlite");
+
+/// Why the store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("the directory of `{0}` does not exist; create it, or name another path")]
+    DirectoryMissing(PathBuf),
+    #[error("`{0}` is a directory; name a file in it")]
+    IsDirectory(PathBuf),
+    #[error("`{0}` is not a database; name another path")]
+    NotADatabase(PathBuf),
+    #[error("`{0}` is the database of another application; name another path")]
+    Foreign(PathBuf),
+    #[error("`{path}` was written by a newer version (schema {found}, this one knows {known}); upgrade")]
+    NewerSchema { path: PathBuf, found: i64, known: i64 },
+    #[error("`{0}` has another schema than this version made; restore a backup")]
+    ChangedSchema(PathBuf),
+    #[error("`{0}` is locked by another process; find out which one keeps it, or try again later")]
+    Locked(PathBuf),
+    #[error("`{0}` cannot be written; give this user the right to write it and its directory")]
+    ReadOnly(PathBuf),
+    #[error("there is no space left for `{0}`; free some")]
+    DiskFull(PathBuf),
+    #[error("others can read the sealing key `{0}`; `chmod 600` it, and think about who has")]
+    KeyExposed(PathBuf),
+    #[error("the sealing key `{0}` is missing, and the database was sealed with it; restore it from a backup")]
+    KeyMissing(PathBuf),
+    #[error("`{0}` is not a sealing key (64 hexadecimal digits); restore it from a backup")]
+    KeyUnreadable(PathBuf),
+    #[error("the sealing key is not the one of `{0}`; configure or restore the right one")]
+    KeyWrong(PathBuf),
+    #[error("`{path}` cannot be opened; see the cause")]
+    Database { path: PathBuf, source: sqlx::Error },
+    #[error("`{path}` cannot be used; see the cause")]
+    Store { path: PathBuf, source: StoreError },
+}
+
+impl OpenError {
+    pub(super) fn io(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::DiskFull(path),
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path),
+            ErrorKind::TimedOut => Self::Locked(path),
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Self::DirectoryMissing(path),
+            ErrorKind::IsADirectory => Self::IsDirectory(path),
+            _ => Self::Database { path, source: error.into() },
+        }
+    }
+
+    pub(super) fn database(path: &Path, error: sqlx::Error) -> Self {
+        let path = path.to_owned();
+        let code = error.as_database_error().and_then(|it| super::writer::primary(it.code().as_deref()));
+        match (code, error) {
+            (Some(5 | 6), _) => Self::Locked(path),
+            (Some(8 | 14), _) => Self::ReadOnly(path),
+            (Some(13), _) => Self::DiskFull(path),
+            (Some(26), _) => Self::NotADatabase(path),
+            (_, sqlx::Error::Io(cause)) => Self::io(&path, cause),
+            (_, source) => Self::Database { path, source },
+        }
+    }
+}
+
+/// Creates or upgrades the database and finds its sealing key, all under the writer's file lock.
+pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, OpenError> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    if directory.is_some_and(|it| !it.is_dir()) {
+        return Err(OpenError::DirectoryMissing(path.to_owned()));
+    }
+    if path.is_dir() {
+        return Err(OpenError::IsDirectory(path.to_owned()));
+    }
+    let mut lock = FileLock::new(path).map_err(|it| OpenError::io(path, it))?;
+    lock.acquire().await.map_err(|it| OpenError::io(path, it))?;
+    let failed = |it| OpenError::database(path, it);
+    let mut link = options(path).create_if_missing(true).connect().await.map_err(failed)?;
+    let done = set_up(&mut link, path, source).await;
+    let closed = link.close().await;
+    let key = done?;
+    closed.map_err(failed)?;
+    Ok(key) // the lock goes with its file
+}
+
+async fn set_up(link: &mut SqliteConnection, path: &Path, source: &KeySource) -> Result<Key, OpenError> {
+    let failed = |it| OpenError::database(path, it);
+    let count = "SELECT COUNT(*), COUNT(CASE WHEN name = '_sqlx_migrations' THEN 1 END) FROM sqlite_master";
+    let (tables, ours): (i64, i64) = sqlx::query_as(count).fetch_one(&mut *link).await.map_err(failed)?;
+    if tables > 0 && ours == 0 {
+        return Err(OpenError::Foreign(path.to_owned()));
+    }
+    let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&mut *link).await.map_err(failed)?;
+    if mode != "wal" {
+        link.execute("PRAGMA journal_mode = WAL").await.map_err(failed)?;
+    }
+    MIGRATIONS.run(&mut *link).await.map_err(|it| migration(path, it))?;
+    find_key(link, path, source).await
+}
+
+fn migration(path: &Path, error: MigrateError) -> OpenError {
+    let known = MIGRATIONS.iter().map(|it| it.version).max().unwrap_or(0);
+    match error {
+        MigrateError::VersionMissing(found) => OpenError::NewerSchema { path: path.to_owned(), found, known },
+        MigrateError::VersionMismatch(_) => OpenError::ChangedSchema(path.to_owned()),
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => OpenError::database(path, error),
+        other => OpenError::Database { path: path.to_owned(), source: sqlx::Error::Migrate(Box::new(other)) },
+    }
+}
+
+/// The key, checked against what the database remembers of it.
+async fn find_key(link: &mut SqliteConnection, path: &Path, source: &KeySource) -> Result<Key, OpenError> {
+    let failed = |it| OpenError::database(path, it);
+    let stored = "SELECT value FROM setting WHERE name = 'key_check'";
+    let stored: Option<(String,)> = sqlx::query_as(stored).fetch_optional(&mut *link).await.map_err(failed)?;
+    let (seq,): (i64,) = sqlx::query_as("SELECT seq FROM audit_head").fetch_one(&mut *link).await.map_err(failed)?;
+    let key = match source {
+        KeySource::Bytes(bytes) => Key::new(*bytes),
+        // Nothing was recorded yet, so nothing was sealed either: a new key does no harm.
+        KeySource::File => key_file(&beside(path, ".key"), stored.is_none() || seq == 0)?,
+    };
+    let check = key.check();
+    match stored {
+        Some((stored,)) if stored == check => return Ok(key),
+        Some(_) if seq > 0 => return Err(OpenError::KeyWrong(path.to_owned())),
+        Some(_) | None => {}
+    }
+    let remember =
+        "INSERT INTO setting (name, value) VALUES ('key_check', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
+    sqlx::query(remember).bind(check).execute(link).await.map_err(failed)?;
+    Ok(key)
+}
+
+fn key_file(path: &Path, may_create: bool) -> Result<Key, OpenError> {
+    let mut text = String::new();
+    match fs::File::open(path) {
+        Ok(mut file) => {
+            if is_exposed(&file).map_err(|it| OpenError::io(path, it))? {
+                return Err(OpenError::KeyExposed(path.to_owned()));
+            }
+            file.read_to_string(&mut text).map_err(|_| OpenError::KeyUnreadable(path.to_owned()))?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && may_create => {
+            text = hex(&random::<32>());
+            create_key(path, &text).map_err(|it| OpenError::io(path, it))?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(OpenError::KeyMissing(path.to_owned())),
+        Err(error) => return Err(OpenError::io(path, error)),
+    }
+    parse(text.trim()).map(Key::new).ok_or_else(|| OpenError::KeyUnreadable(path.to_owned()))
+}
+
+/// On disk before anything is sealed with it.
+fn create_key(path: &Path, text: &str) -> io::Result<()> {
+    let mut create = OpenOptions::new();
+    create.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut create, 0o600);
+    let mut file = create.open(path)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    match path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        Some(directory) => fs::File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn is_exposed(file: &fs::File) -> io::Result<bool> {
+    let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata()?);
+    Ok(mode & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_: &fs::File) -> io::Result<bool> {
+    Ok(false)
+}
+
+fn parse(text: &str) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    if text.len() != 64 || !text.bytes().all(|it| it.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}

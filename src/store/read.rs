@@ -1,0 +1,184 @@
+//! The readers: a pool of their own, one short transaction each.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+
+use super::StoreError;
+use super::db::{Cell, Read, Row, expand, fetch, options, query, row};
+use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState};
+use super::record::{ApprovalRow, DecisionRow, ExecutionRow, unreadable};
+use super::sql::{self, Sql};
+use crate::approval::ApprovalState;
+use crate::clock::{Clock, Timestamp};
+use crate::{ApprovalId, ExecutionId};
+
+/// Which events to list; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventFilter {
+    pub(crate) tenant: Option<String>,
+    pub(crate) execution: Option<String>,
+    pub(crate) capability: Option<String>,
+    pub(crate) actor: Option<String>,
+    /// The event's type, `capability.denied`.
+    pub(crate) kind: Option<String>,
+    /// From this instant on.
+    pub(crate) since: Option<Timestamp>,
+    /// Before this instant.
+    pub(crate) until: Option<Timestamp>,
+    /// Only events behind this place.
+    pub(crate) after_seq: i64,
+    /// The last ones instead of the first ones; in order all the same.
+    pub(crate) last: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Readers {
+    pool: SqlitePool,
+    clock: Clock,
+}
+
+/// id, state, retake, lapsed, input hash, given hash, outcome.
+type HolderRow = (String, String, bool, bool, String, String, Option<String>);
+
+impl Readers {
+    pub(super) fn open(path: &Path, clock: Clock) -> Self {
+        let pool = SqlitePoolOptions::new().max_connections(4).test_before_acquire(false);
+        let pool = pool.idle_timeout(None).max_lifetime(None);
+        Self { pool: pool.connect_lazy_with(options(path).read_only(true)), clock }
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(super) async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+        Ok(self.approvals_by(sql::APPROVAL, &row![id]).await?.pop())
+    }
+
+    pub(super) async fn approval_of_call(
+        &self,
+        slot: &str,
+        input_hash: &str,
+        given_hash: &str,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        Ok(self.approvals_by(sql::APPROVAL_OF_CALL, &row![slot, input_hash, given_hash]).await?.pop())
+    }
+
+    pub(super) async fn approvals(
+        &self,
+        tenant: &str,
+        status: Option<ApprovalState>,
+        requester: Option<&str>,
+        after: Option<&ApprovalId>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let status = status.map(ApprovalState::as_str);
+        let values = row![tenant, status, requester, after.map(ApprovalId::as_str), many(limit)];
+        self.approvals_by(sql::APPROVALS, &values).await
+    }
+
+    pub(super) async fn holder(&self, slot: &str) -> Result<Option<Holder>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows = query::<HolderRow>(&mut link, sql::HOLDER, self.now(), &row![slot]).await.map_err(unavailable)?;
+        let Some((id, state, retake, lapsed, input_hash, given_hash, outcome)) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let state = holder_state(&state, retake, lapsed).ok_or_else(|| unavailable(unreadable(&state)))?;
+        Ok(Some(Holder { execution: id.into(), state, input_hash, given_hash, outcome }))
+    }
+
+    pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        let rows: Vec<ExecutionRow> = self.rows(sql::EXECUTIONS, &[row![id]]).await?;
+        rows.into_iter().next().map(|it| it.record().map_err(unavailable)).transpose()
+    }
+
+    pub(super) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        let EventFilter { tenant, execution, capability, actor, kind, since, until, after_seq, last } = filter;
+        let text = match (execution, last) {
+            (None, false) => sql::EVENTS_FIRST,
+            (None, true) => sql::EVENTS_LAST,
+            (Some(_), false) => sql::EVENTS_OF_FIRST,
+            (Some(_), true) => sql::EVENTS_OF_LAST,
+        };
+        let (since, until) = (since.map_or(i64::MIN, |it| it.0), until.map_or(i64::MAX, |it| it.0));
+        let values = row![
+            *after_seq,
+            execution.as_deref(),
+            tenant.as_deref(),
+            capability.as_deref(),
+            actor.as_deref(),
+            kind.as_deref(),
+            since,
+            until,
+            many(limit),
+        ];
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let mut events = query(&mut link, text, self.now(), &values).await.map_err(unavailable)?;
+        if *last {
+            events.reverse();
+        }
+        Ok(events)
+    }
+
+    pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> = query(&mut link, sql::ACTIVE, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.into_iter().next().map(|(hash, generation)| Active { hash, generation, changed: false }))
+    }
+
+    /// Approvals with their decisions, as they stood at one instant.
+    async fn approvals_by(&self, text: &'static str, values: &[Cell<'_>]) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let now = self.now();
+        let mut link = self.pool.begin().await.map_err(unavailable)?;
+        let approvals: Vec<ApprovalRow> = query(&mut link, text, now, values).await.map_err(unavailable)?;
+        let ids: Vec<_> = approvals.iter().map(|it| row![&it.id]).collect();
+        let rows: Vec<DecisionRow> = if ids.is_empty() {
+            Vec::new()
+        } else {
+            let text = expand(sql::DECISIONS_OF);
+            fetch(&mut link, text, now, sql::DECISIONS_OF, &ids).await.map_err(unavailable)?
+        };
+        link.rollback().await.map_err(unavailable)?;
+        let mut decisions: HashMap<String, Vec<_>> = HashMap::new();
+        for row in rows {
+            let id = row.approval_id.clone();
+            decisions.entry(id).or_default().push(row.record().map_err(unavailable)?);
+        }
+        let records = approvals.into_iter().map(|it| {
+            let decisions = decisions.remove(&it.id).unwrap_or_default();
+            it.record(decisions).map_err(unavailable)
+        });
+        records.collect()
+    }
+
+    async fn rows<T: Read>(&self, sql: Sql, rows: &[Row<'_>]) -> Result<Vec<T>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        fetch(&mut link, expand(sql), self.now(), sql, rows).await.map_err(unavailable)
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now().0
+    }
+}
+
+fn holder_state(state: &str, retake: bool, lapsed: bool) -> Option<HolderState> {
+    match (state, lapsed, retake) {
+        ("completed", ..) => Some(HolderState::Completed),
+        ("failed", ..) => Some(HolderState::Failed),
+        ("running", false, _) => Some(HolderState::Running),
+        ("running", true, true) => Some(HolderState::Retakable),
+        ("running", true, false) | ("unknown", ..) => Some(HolderState::Unknown),
+        _ => None,
+    }
+}
+
+fn many(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unavailable(error: sqlx::Error) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}

@@ -1,0 +1,83 @@
+//! Every statement of the writer, once, in the order in which their rows are locked: executions (which are the keys),
+//! instances, approvals, executions by id, the head row last.
+//!
+//! `{rows}` is the batch, with the columns `v.column1`, `v.column2`, ..; `{now}` is the store's clock.
+
+mod approval;
+mod event;
+mod execution;
+mod read;
+
+pub(super) use approval::{
+    APPROVAL_STATES, CONSUME, DECISIONS, ERASE_INPUTS, EXPIRE_CALL, EXPIRE_LAPSED, FILE, FLIP, GIVE_BACK,
+    INSERT_COMMENTS, INSERT_DECISIONS, LOCK_APPROVALS, OPEN_OF_CALL, PENDING_COUNTS, WITHDRAW, WITHDRAW_OTHERS,
+};
+pub(super) use event::{ACTIVATE, BEHIND_HEAD, EVENT_AT, EVENTS_KNOWN, GENERATION, HEAD, INSERT_EVENTS};
+pub(super) use execution::{
+    BURY, CLAIM, CLAIM_UNKNOWN, END_OF_DEAD, ENROL, EXECUTION_STATES, EXECUTIONS, FINISH, HOLDERS, PURGE, RECONCILE,
+    RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
+};
+
+pub(super) use read::{
+    ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, DECISIONS_OF, EVENTS_FIRST, EVENTS_LAST, EVENTS_OF_FIRST,
+    EVENTS_OF_LAST, HOLDER,
+};
+
+/// A statement: its text, and a letter for each column of its batch (t text, i integer, b boolean).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sql {
+    pub(super) text: &'static str,
+    pub(super) columns: &'static str,
+}
+
+/// The lease of instance `i` does not count: dead, at its end, or further ahead than it is long (EXE-5).
+macro_rules! lapsed {
+    () => {
+        "(i.id IS NULL OR i.dead OR i.lease_until <= {now} OR i.lease_until > {now} + i.lease_us)"
+    };
+}
+use lapsed;
+
+/// Every statement, for the test that looks at the plans.
+#[cfg(test)]
+pub(super) const ALL: &[Sql] = &[
+    ACTIVATE,
+    APPROVAL_STATES,
+    BEHIND_HEAD,
+    BURY,
+    CLAIM,
+    CLAIM_UNKNOWN,
+    CONSUME,
+    DECISIONS,
+    END_OF_DEAD,
+    ENROL,
+    ERASE_INPUTS,
+    EVENTS_KNOWN,
+    EVENT_AT,
+    EXECUTIONS,
+    EXECUTION_STATES,
+    EXPIRE_CALL,
+    EXPIRE_LAPSED,
+    FILE,
+    FINISH,
+    FLIP,
+    GENERATION,
+    GIVE_BACK,
+    HEAD,
+    HOLDERS,
+    INSERT_COMMENTS,
+    INSERT_DECISIONS,
+    INSERT_EVENTS,
+    LOCK_APPROVALS,
+    OPEN_OF_CALL,
+    PENDING_COUNTS,
+    PURGE,
+    RECONCILE,
+    RENEW,
+    RETIRE,
+    SUPERSEDE,
+    SWEEP,
+    UNCLAIM,
+    WITHDRAW,
+    WITHDRAW_OTHERS,
+];

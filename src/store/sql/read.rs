@@ -1,0 +1,79 @@
+//! What readers ask. `$1` is the store's clock; single values follow from `$2` on.
+
+use super::{Sql, lapsed};
+
+macro_rules! approvals {
+    ($($rest:literal),+) => {
+        concat!(
+            "
+    SELECT a.id, a.tenant, a.capability, a.requester, a.slot, a.input_hash, a.binding, a.binding_hash, a.input,
+           a.requirements, a.envelope, a.withdrawn_by, a.expires_at, a.approved_at, a.consumed_by,
+           CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END AS state,
+           CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN a.expires_at ELSE a.ended_at END
+           AS ended_at
+    FROM approval a WHERE ",
+            $($rest),+
+        )
+    };
+}
+
+macro_rules! events {
+    ($($rest:literal),+) => {
+        concat!(
+            "
+    SELECT e.seq, e.body FROM audit_event e WHERE e.seq > $2 AND (CAST($4 AS TEXT) IS NULL OR e.tenant = $4)
+           AND (CAST($5 AS TEXT) IS NULL OR e.capability_id = $5) AND (CAST($6 AS TEXT) IS NULL OR e.actor_id = $6)
+           AND (CAST($7 AS TEXT) IS NULL OR e.type = $7) AND e.at >= $8 AND e.at < $9 AND ",
+            $($rest),+
+        )
+    };
+}
+
+/// $2 approval.
+pub(crate) const APPROVAL: &str = approvals!("a.id = $2");
+
+/// $2 slot, $3 input hash, $4 given hash: the latest request for that call.
+pub(crate) const APPROVAL_OF_CALL: &str = approvals!(
+    "a.slot = $2 AND (a.input_hash = $3 OR a.given_hash = $4)
+    ORDER BY a.filed_seq DESC LIMIT 1"
+);
+
+/// $2 tenant, $3 state, $4 requester, $5 the last one that was shown, $6 how many: in the order of filing.
+pub(crate) const APPROVALS: &str = approvals!(
+    "a.tenant = $2 AND (CAST($3 AS TEXT) IS NULL
+          OR $3 = CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END)
+          AND (CAST($4 AS TEXT) IS NULL OR a.requester = $4)
+          AND (CAST($5 AS TEXT) IS NULL
+               OR (a.filed_seq, a.id) > (SELECT p.filed_seq, p.id FROM approval p WHERE p.id = $5))
+    ORDER BY a.filed_seq, a.id LIMIT $6"
+);
+
+/// approval -> its decisions, in order.
+pub(crate) const DECISIONS_OF: Sql = Sql {
+    columns: "t",
+    text: "
+    SELECT d.approval_id, d.approver, d.type, d.verdict, d.via, d.at FROM {rows} CROSS JOIN decision d
+    WHERE d.approval_id = v.column1 ORDER BY d.approval_id, d.place",
+};
+
+/// $2 slot: who holds it. A freed one, or a settled one past its time, is no holder (IDM-6).
+pub(crate) const HOLDER: &str = concat!(
+    "
+    SELECT e.id, e.state, e.retake, ",
+    lapsed!(),
+    ", e.input_hash, e.given_hash, e.outcome
+    FROM execution e LEFT JOIN instance i ON i.id = e.instance
+    WHERE e.slot = $2 AND e.is_current AND e.state <> 'free'
+          AND NOT (e.state IN ('completed', 'failed') AND COALESCE(e.keep_until, 0) <= {now})"
+);
+
+/// $2 after, $3 unused, $4 tenant, $5 capability, $6 actor, $7 type, $8 from, $9 before, $10 how many.
+pub(crate) const EVENTS_FIRST: &str = events!("CAST($3 AS TEXT) IS NULL ORDER BY e.seq LIMIT $10");
+pub(crate) const EVENTS_LAST: &str = events!("CAST($3 AS TEXT) IS NULL ORDER BY e.seq DESC LIMIT $10");
+
+/// The same, with $3 the execution.
+pub(crate) const EVENTS_OF_FIRST: &str = events!("e.execution_id = $3 ORDER BY e.seq LIMIT $10");
+pub(crate) const EVENTS_OF_LAST: &str = events!("e.execution_id = $3 ORDER BY e.seq DESC LIMIT $10");
+
+/// The active policy set.
+pub(crate) const ACTIVE: &str = "SELECT policy_hash, generation FROM audit_head WHERE policy_hash IS NOT NULL";

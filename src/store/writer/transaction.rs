@@ -1,0 +1,220 @@
+//! One batch, as often as it takes: retries, a changed policy set, and commits that nobody can be sure of (EXE-8).
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use super::super::StoreError;
+use super::super::batch::{self, Work};
+use super::super::db::{Conn, row};
+use super::super::job::{Answer, Op};
+use super::super::op::Began;
+use super::super::sql;
+use super::Loop;
+use crate::id::random;
+
+/// How often a transaction is tried.
+const TRIES: u32 = 6;
+
+/// How often a commit is looked for, waiting 20 ms, 40 ms, .. in between.
+const LOOKS: u32 = 7;
+
+/// Why a batch was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the database refused: {0}")]
+    Refused(String),
+    #[error("the database is not available: {0}")]
+    Unavailable(String),
+    /// It may have been stored: the COMMIT got no answer, and the database cannot be asked.
+    #[error("the database went away amid a commit: {0}")]
+    Uncertain(String),
+}
+
+impl From<&Failure> for StoreError {
+    fn from(failure: &Failure) -> Self {
+        match failure {
+            Failure::Refused(cause) => Self::Refused(cause.clone()),
+            Failure::Unavailable(cause) | Failure::Uncertain(cause) => Self::Unavailable(cause.clone()),
+        }
+    }
+}
+
+impl Loop {
+    /// Answers by position of the operation.
+    pub(super) async fn store(&mut self, ops: &[&Op]) -> Result<Vec<Option<Answer>>, Failure> {
+        let seen = self.shared.generation();
+        let mut stale: Vec<bool> = ops.iter().map(|op| op.generation().is_some_and(|it| it < seen)).collect();
+        let mut cause = String::new();
+        let mut failures = 0;
+        while failures < TRIES {
+            if failures > 0 {
+                self.shared.probe.retried();
+                let jitter = u64::from(random::<1>()[0] % 8);
+                tokio::time::sleep(Duration::from_millis((1 << failures) + jitter)).await;
+            }
+            let live: Vec<&Op> = ops.iter().zip(&stale).filter(|it| !it.1).map(|it| *it.0).collect();
+            if live.is_empty() {
+                return Ok(merge(ops, &stale, Vec::new()));
+            }
+            match self.attempt(ops, &live, &mut stale).await? {
+                Attempt::Done(work) => return Ok(merge(ops, &stale, work.answers)),
+                Attempt::PolicyChanged => {}
+                Attempt::Again(why) => {
+                    cause = why;
+                    failures += 1;
+                }
+            }
+        }
+        Err(Failure::Unavailable(cause))
+    }
+
+    async fn attempt(&mut self, ops: &[&Op], live: &[&Op], stale: &mut [bool]) -> Result<Attempt, Failure> {
+        let work = match self.perform(live).await {
+            Ok(work) => work,
+            Err(error) => return judge(&error),
+        };
+        if let Some(generation) = work.generation {
+            self.shared.saw(generation);
+            if outdated(ops, stale, generation) {
+                self.roll_back().await;
+                return Ok(Attempt::PolicyChanged);
+            }
+        }
+        if self.commit(&work).await? {
+            self.shared.probe.committed();
+            return Ok(Attempt::Done(work));
+        }
+        Ok(Attempt::Again("a commit was lost".into()))
+    }
+
+    async fn perform(&mut self, ops: &[&Op]) -> Result<Work, sqlx::Error> {
+        let own = self.shared.lease.owner().instance;
+        let ids = self.shared.ids.clone();
+        let conn = self.connection().await?;
+        let done = async {
+            conn.begin().await?;
+            batch::perform(conn, ops, &ids, &own).await
+        };
+        let done = done.await;
+        if done.is_err() {
+            self.roll_back().await;
+        }
+        done
+    }
+
+    async fn connection(&mut self) -> Result<&mut Conn, sqlx::Error> {
+        if self.conn.is_none() {
+            self.conn = Some(Conn::open(&self.shared.path, self.shared.clock.clone()).await?);
+        }
+        self.conn.as_mut().ok_or(sqlx::Error::PoolClosed)
+    }
+
+    async fn roll_back(&mut self) {
+        if let Some(conn) = &mut self.conn
+            && conn.rollback().await.is_err()
+        {
+            self.drop_connection().await;
+        }
+    }
+
+    async fn drop_connection(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            conn.discard().await;
+        }
+    }
+
+    /// True: committed. False: certainly not.
+    async fn commit(&mut self, work: &Work) -> Result<bool, Failure> {
+        let probe = self.shared.probe.clone();
+        let Some(conn) = &mut self.conn else { return Ok(false) };
+        let done = if probe.loses_commit() {
+            conn.rollback().await.and(Err(sqlx::Error::WorkerCrashed))
+        } else if probe.loses_reply() {
+            conn.commit().await.and(Err(sqlx::Error::WorkerCrashed))
+        } else if probe.is_broken() {
+            self.roll_back().await;
+            return Err(Failure::Unavailable("broken by a test".into()));
+        } else {
+            conn.commit().await
+        };
+        let Err(error) = done else { return Ok(true) };
+        self.drop_connection().await;
+        let Some((seq, id)) = &work.marker else { return Ok(false) }; // no events: doing it again is harmless
+        for look in 0..LOOKS {
+            match self.was_stored(*seq, id).await {
+                Ok(stored) => return Ok(stored),
+                Err(_) => {
+                    self.drop_connection().await;
+                    tokio::time::sleep(Duration::from_millis(20 << look)).await;
+                }
+            }
+        }
+        Err(Failure::Uncertain(error.to_string()))
+    }
+
+    /// On a fresh connection, behind the head row's lock: an old one may still be committing.
+    async fn was_stored(&mut self, seq: i64, id: &str) -> Result<bool, sqlx::Error> {
+        if self.shared.probe.is_broken() {
+            return Err(sqlx::Error::WorkerCrashed);
+        }
+        let conn = self.connection().await?;
+        conn.begin().await?;
+        conn.all::<(Option<String>, i64)>(sql::BEHIND_HEAD, &[]).await?;
+        let found = conn.all::<(String,)>(sql::EVENT_AT, &[row![seq]]).await?;
+        conn.rollback().await?;
+        Ok(found.first().is_some_and(|it| it.0 == id))
+    }
+}
+
+enum Attempt {
+    Done(Work),
+    /// Rolled back: some were decided under another policy set.
+    PolicyChanged,
+    Again(String),
+}
+
+/// Marks what was decided under another generation; whether there is anything new.
+fn outdated(ops: &[&Op], stale: &mut [bool], generation: i64) -> bool {
+    let mut changed = false;
+    for (op, stale) in ops.iter().zip(stale) {
+        if !*stale && op.generation().is_some_and(|it| it != generation) {
+            *stale = true;
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn merge(ops: &[&Op], stale: &[bool], answers: Vec<Option<Answer>>) -> Vec<Option<Answer>> {
+    let mut answers = answers.into_iter();
+    let merged = ops.iter().zip(stale).map(|(op, stale)| {
+        if !stale {
+            return answers.next().flatten();
+        }
+        Some(if matches!(op, Op::Read { .. }) { Answer::Read(false) } else { Answer::Began(Began::PolicyChanged) })
+    });
+    merged.collect()
+}
+
+/// Whether the whole transaction may simply be done again.
+fn judge(error: &sqlx::Error) -> Result<Attempt, Failure> {
+    let text = error.to_string();
+    match error {
+        sqlx::Error::Io(cause) if cause.kind() == ErrorKind::TimedOut => Err(Failure::Unavailable(text)),
+        sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed | sqlx::Error::PoolClosed | sqlx::Error::Protocol(_) => {
+            Ok(Attempt::Again(text))
+        }
+        sqlx::Error::Database(cause) => match primary(cause.code().as_deref()) {
+            Some(5 | 6) => Ok(Attempt::Again(text)), // busy, locked
+            // Out of memory, read-only, I/O, corrupt, full, cannot open, protocol, not a database: not the operation's fault.
+            Some(7 | 8 | 10 | 11 | 13 | 14 | 15 | 26) => Err(Failure::Unavailable(text)),
+            _ => Err(Failure::Refused(text)),
+        },
+        _ => Err(Failure::Refused(text)),
+    }
+}
+
+/// SQLite's primary result code, without what extends it.
+pub(in super::super) fn primary(code: Option<&str>) -> Option<i32> {
+    code?.parse::<i32>().ok().map(|it| it & 0xff)
+}
