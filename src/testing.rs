@@ -192,7 +192,7 @@ impl<C: Send + Sync + 'static> TestApp<C> {
         loop {
             let page = self.engine.core.store.events(&filter, PAGE).await.expect("the trail is readable");
             let Some((last, _)) = page.last() else { return Trail::new(&bodies) };
-            filter.after = *last;
+            filter.after_seq = *last;
             bodies.extend(page);
         }
     }

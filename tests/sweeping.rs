@@ -188,8 +188,8 @@ async fn exe_5_a_lease_further_ahead_than_its_length_has_lapsed() {
     let rare = || shop().lease(LEASE).sweep(Duration::from_hours(900));
     let (dead, other) = (App::open(rare(), &place).await, App::open(rare(), &place).await);
     let call = dies(&dead, "act.again").await;
-    let ahead = "UPDATE process SET lease_until = lease_until + 3600000000 \
-                 WHERE id = (SELECT instance FROM execution WHERE ended_at IS NULL)";
+    let ahead = "UPDATE instance SET lease_until = lease_until + 3600000000 \
+                 WHERE id = (SELECT instance FROM execution WHERE state = 'running')";
     assert_eq!(alter(&place.database(), ahead).await, 1);
     other.state.go_on.add_permits(1);
     assert_eq!(code(&other.dana().invoke("act.again", act("hang")).idempotency_key("k").await), "-");

@@ -1,0 +1,59 @@
+//! What a caller could get allowed, on its surface.
+
+use countersign::{Filter, Identity, RequiresApproval, Surface};
+
+use crate::shop::{App, cast};
+
+#[tokio::test]
+async fn a_listing_shows_what_some_input_could_get_allowed() {
+    let app = App::new().await;
+    let listed = app.dana().capabilities(Filter::all()).await.unwrap();
+    let lines: Vec<_> = listed.iter().map(|it| format!("{} {:?}", it.id, it.requires_approval)).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(app.lines().await, @"");
+}
+
+#[tokio::test]
+async fn a_filter_shapes_a_list_and_is_no_authority() {
+    let app = App::new().await;
+    let ids = async |filter: Filter| {
+        let listed = app.dana().capabilities(filter).await.unwrap();
+        listed.into_iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(Filter::tags(["money"])).await, ["orders.refund", "payouts.send"]);
+    assert_eq!(ids(Filter::tags(["orders", "nothing"])).await, ["orders.search", "orders.refund"]);
+    assert_eq!(ids(Filter::tags(["money"]).ids(["orders.refund", "ping"])).await, ["orders.refund"]);
+    assert_eq!(ids(Filter::all().ids(["ghost.read", "orders.purge", "no.such"])).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_descriptor_says_what_a_model_needs() {
+    let app = App::new().await;
+    let listed = app.dana().capabilities(Filter::all().ids(["orders.refund"])).await.unwrap();
+    assert_eq!(listed[0].requires_approval, RequiresApproval::Sometimes);
+    insta::assert_json_snapshot!(listed[0], @"");
+}
+
+#[tokio::test]
+async fn surfaces_hide_and_expose() {
+    let app = App::new().await;
+    let ids = async |surface| {
+        let listed = app.over(surface, cast("dana")).capabilities(Filter::tags(["orders"])).await.unwrap();
+        listed.into_iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(Surface::Http).await, ["orders.search", "orders.refund"]);
+    assert_eq!(ids(Surface::Mcp).await, ["orders.search"]); // a policy hides refunds there
+    assert_eq!(ids(Surface::Workflow).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_listing_that_cannot_be_recorded_is_not_given() {
+    let app = App::new().await;
+    app.break_store(true);
+    let error = app.dana().capabilities(Filter::all()).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.retryable), ("AUDIT_UNAVAILABLE", true));
+    app.break_store(false);
+    let nobody = app.on_behalf_of(Identity::none()).capabilities(Filter::all()).await.unwrap_err();
+    assert_eq!(nobody.code.as_str(), "UNAUTHENTICATED");
+    assert_eq!(app.lines().await, "- management.denied action=discover code=UNAUTHENTICATED");
+}
