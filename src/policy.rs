@@ -1,13 +1,43 @@
 //! Cedar: permit or forbid become allow, deny, hide or require approval. Together with [`crate::stage`]'s policy stage
 //! the only user of `cedar_policy`.
+//!
+//! Reading order: `rules` (what annotations mean), `decide` (the five steps), `load` (from files to a set), `schema`,
+//! `discover`, `manage`.
 
-use std::collections::BTreeMap;
+mod approvers;
+mod compile;
+mod decide;
+mod discover;
+mod extend;
+mod hash;
+mod lint;
+mod load;
+mod manage;
+mod parse;
+mod problem;
+mod request;
+mod rules;
+mod scan;
+mod schema;
+mod slice;
+mod source;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod types;
+mod value;
+
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cedar_policy::{Authorizer, Schema};
 use serde_json::Value;
 
+pub(crate) use self::request::Principal;
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::{Governed, RequiresApproval, Risk, SideEffect};
@@ -76,10 +106,19 @@ impl From<PathBuf> for PolicySource {
 }
 
 /// A loaded, validated, immutable policy set, compiled for one registry.
-pub(crate) struct PolicySet {}
-
-/// A principal as Cedar sees it, built once for a call and used at stages 5, 6 and 7.
-pub(crate) struct Principal {}
+pub(crate) struct PolicySet {
+    schema: Schema,
+    text: String,
+    hash: Arc<str>,
+    files: usize,
+    authorizer: Authorizer,
+    rules: HashMap<String, rules::Rule>,
+    capabilities: compile::ByCapability,
+    /// In the order of [`ManageAction::ALL`].
+    managing: Vec<compile::Managing>,
+    managed: compile::ManagedTypes,
+    projection: request::Projection,
+}
 
 /// What an approval that is presented covers.
 #[derive(Clone, Debug)]
@@ -143,6 +182,21 @@ pub(crate) enum ManageAction {
 }
 
 impl ManageAction {
+    /// Every action, in the order of the declaration.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Approve,
+        Self::Reject,
+        Self::ReadApprovals,
+        Self::Withdraw,
+        Self::Resume,
+        Self::Reconcile,
+        Self::ReadAudit,
+        Self::ReadPolicies,
+        Self::PublishPolicies,
+        Self::ReadMetrics,
+    ];
+
+    /// The name in policies and events.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -156,6 +210,11 @@ impl ManageAction {
             Self::PublishPolicies => "publish_policies",
             Self::ReadMetrics => "read_metrics",
         }
+    }
+
+    /// Whether it decides one type of an approval (APR-2).
+    fn decides(self) -> bool {
+        matches!(self, Self::Approve | Self::Reject)
     }
 }
 
@@ -184,63 +243,94 @@ pub(crate) enum Management {
 
 /// Loads and checks; all problems of all files at once. `Ok` carries the notes and warnings.
 pub(crate) fn load(
-    _source: &PolicySource,
-    _registry: &Registry,
+    source: &PolicySource,
+    registry: &Registry,
 ) -> Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>> {
-    Ok((PolicySet {}, Vec::new()))
+    load::load(source, registry.all())
 }
 
 impl PolicySet {
     /// `sha256:` and hexadecimal.
     pub(crate) fn hash(&self) -> &Arc<str> {
-        todo!()
+        &self.hash
     }
 
     /// How many `.cedar` files it came from.
     pub(crate) fn files(&self) -> usize {
-        0
+        self.files
     }
 
-    pub(crate) fn principal(&self, _identity: &Identity) -> Result<Principal, Vec<PolicyError>> {
-        todo!()
+    /// The schema that was generated, as Cedar prints it. A part of the hash.
+    pub(crate) fn schema_text(&self) -> &str {
+        &self.text
+    }
+
+    /// The principal for one call or listing.
+    pub(crate) fn principal(&self, identity: &Identity) -> Result<Principal, Vec<PolicyError>> {
+        self.principal_of(identity)
     }
 
     /// Stage 5: hides, from principal, surface, client, tenant and now only.
-    pub(crate) fn visibility(&self, _: &Principal, _: &Identity, _: Timestamp, _: &Governed) -> Visibility {
-        todo!()
+    pub(crate) fn visibility(
+        &self,
+        principal: &Principal,
+        identity: &Identity,
+        now: Timestamp,
+        governed: &Governed,
+    ) -> Visibility {
+        self.visibility_of(principal, identity, now, governed).unwrap_or_else(Visibility::Failed)
     }
 
-    /// Stage 7, by the five steps of document 4.
+    /// Stage 7, by the five steps of document 4. Hides are not asked again.
     pub(crate) fn decide(
         &self,
-        _: &Principal,
-        _: &Identity,
-        _: Timestamp,
-        _: &Governed,
-        _input: &Value,
-        _: Option<&Covers>,
+        principal: &Principal,
+        identity: &Identity,
+        now: Timestamp,
+        governed: &Governed,
+        input: &Value,
+        covers: Option<&Covers>,
     ) -> Decision {
-        todo!()
+        self.decision_of(principal, (identity, now), governed, input, covers).unwrap_or_else(Decision::Failed)
     }
 
     /// Stage 6's question: is every input refused? Then the answer is that refusal ([`Decision::Deny`] or
     /// [`Decision::Failed`]); `None` if some input might pass.
-    pub(crate) fn refuses_whatever(&self, _: &Principal, _: &Identity, _: Timestamp, _: &Governed) -> Option<Decision> {
-        todo!()
+    pub(crate) fn refuses_whatever(
+        &self,
+        principal: &Principal,
+        identity: &Identity,
+        now: Timestamp,
+        governed: &Governed,
+    ) -> Option<Decision> {
+        self.refusal(principal, identity, now, governed)
     }
 
-    /// Discovery.
-    pub(crate) fn list(&self, _: &Principal, _: &Identity, _: Timestamp, _: &Governed) -> Listed {
-        todo!()
+    /// Discovery, hides included.
+    pub(crate) fn list(
+        &self,
+        principal: &Principal,
+        identity: &Identity,
+        now: Timestamp,
+        governed: &Governed,
+    ) -> Listed {
+        self.listed(principal, identity, now, governed)
     }
 
     /// Whether a `@hide` policy could hold for this capability.
-    pub(crate) fn may_hide(&self, _: &Governed) -> bool {
-        todo!()
+    pub(crate) fn may_hide(&self, governed: &Governed) -> bool {
+        // What was not compiled cannot be shown.
+        self.capabilities.get(&governed.id).is_none_or(|it| !it.slice.hides.is_empty())
     }
 
     /// A management action.
-    pub(crate) fn manage(&self, _: ManageAction, _: &Managed<'_>, _: &Identity, _: Timestamp) -> Management {
-        todo!()
+    pub(crate) fn manage(
+        &self,
+        action: ManageAction,
+        managed: &Managed<'_>,
+        identity: &Identity,
+        now: Timestamp,
+    ) -> Management {
+        self.manage_or_fail(action, managed, identity, now).unwrap_or_else(Management::Failed)
     }
 }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::CapabilityId;
-use crate::capability::{Draft, Governed};
 use crate::builder::Problem;
+use crate::capability::{Draft, Governed};
 use crate::schema::Compiler;
 
 /// All capabilities of an engine, in registration order.

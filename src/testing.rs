@@ -231,6 +231,17 @@ impl<C: Send + Sync + 'static> TestApp<C> {
     }
 }
 
+/// Every event of a database file, with its place in the log, whoever wrote it.
+///
+/// # Panics
+/// If the file cannot be read, or holds what is no event.
+#[expect(clippy::expect_used, reason = "a test that cannot read its events has failed")]
+pub async fn stored_events(database: impl AsRef<std::path::Path>) -> Vec<(i64, crate::AuditEvent)> {
+    let stored = crate::store::stored(database.as_ref()).await.expect("the database is readable");
+    let event = |body: &str| serde_json::from_str(body).expect("an event");
+    stored.iter().map(|(seq, body)| (*seq, event(body))).collect()
+}
+
 async fn note_effect<C: Send + Sync + 'static>(
     effects: Arc<Mutex<Vec<String>>>,
     cx: Invocation<C>,

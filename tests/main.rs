@@ -8,6 +8,7 @@ mod architecture;
 mod calls;
 mod compile;
 mod concealment;
+mod crash;
 mod discovery;
 mod executions;
 mod handlers;

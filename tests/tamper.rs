@@ -17,6 +17,13 @@ pub async fn alter(database: &Path, statement: &str) -> u64 {
     done.rows_affected()
 }
 
+/// The first column of what a query finds.
+pub async fn numbers(database: &Path, query: &str) -> Vec<i64> {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::query_scalar(sqlx::AssertSqlSafe(query.to_owned())).fetch_all(&mut connection).await.unwrap()
+}
+
 /// Statements that change one thing of a stored request.
 const CHANGES: [&str; 7] = [
     "UPDATE approval SET binding = replace(binding, '\"risk\":\"high\"', '\"risk\":\"low\"')",

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::capability::{ApprovalRule, Draft, Meta};
 use crate::builder::Problem;
+use crate::capability::{ApprovalRule, Draft, Meta};
 use crate::outcome::ErrorCode;
 use crate::redact::RedactPath;
 use crate::schema;

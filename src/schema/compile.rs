@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::defaults::Defaults;
 use super::lint::{lint, lint_root};
 use super::{InputSchema, OutputSchema, declared};
-use crate::canonical;
 use crate::builder::Problem;
+use crate::canonical;
 
 /// URI schemes that make a link run code. RFC 3986 has nothing against them.
 const ACTIVE_SCHEMES: [&str; 3] = ["javascript:", "vbscript:", "data:"];

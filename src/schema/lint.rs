@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::declared::pointer_of;
 use super::keywords::{Holds, holds};
 use super::near::nearest;
-use crate::canonical::{MAX_DEPTH, push_name};
 use crate::builder::Problem;
+use crate::canonical::{MAX_DEPTH, push_name};
 
 /// The one dialect.
 pub(super) const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";

@@ -17,8 +17,8 @@ use crate::slot::Slot;
 use crate::stage::actor::Identified;
 use crate::stage::approval::{Grant, code_of};
 use crate::stage::schema::Valid;
-use crate::store::{Owner, Store};
 use crate::store::op::{Began, Begin, Holder};
+use crate::store::{Owner, Store};
 use crate::trail::Trail;
 
 /// The key is known: proof that leads to an answer, never to a run (IDM-1).

@@ -1,0 +1,251 @@
+//! What is wrong with policies that parse: strict validation against the generated schema, and the traps that Cedar's
+//! validator passes over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cedar_policy::pst::{Clause, Expr, ResourceConstraint, Template, Var};
+use cedar_policy::{ActionConstraint, Policy, PolicySet, ValidationMode, ValidationWarning, Validator};
+
+use super::PolicyProblem;
+use super::parse::{help, label};
+use super::problem::{SourceFile, did_you_mean, find_word};
+use super::rules::{Kind, Origin, Rule};
+use super::schema::{CAPABILITY_FILE, Generated};
+use super::tree::{body, children, condition, context_member, rebuild};
+use crate::capability::Governed;
+
+/// How far a policy may follow entities: `resource.requesterUser.department` is 2. What is further is not loaded.
+const MAX_DEREFERENCES: u32 = 2;
+
+pub(super) struct Linter<'a> {
+    files: &'a [SourceFile],
+    rules: &'a [Rule],
+    generated: &'a Generated,
+    /// Id, and the application's entity that it acts on.
+    capabilities: BTreeMap<&'a str, Option<&'a str>>,
+    validator: Validator,
+}
+
+impl<'a> Linter<'a> {
+    pub(super) fn new(
+        files: &'a [SourceFile],
+        rules: &'a [Rule],
+        generated: &'a Generated,
+        capabilities: &'a [Arc<Governed>],
+    ) -> Self {
+        let entity = |it: &'a Arc<Governed>| it.meta.resource.as_ref().map(|it| it.entity.as_str());
+        let capabilities = capabilities.iter().map(|it| (it.id.as_str(), entity(it))).collect();
+        Self { files, rules, generated, capabilities, validator: Validator::new(generated.schema.clone()) }
+    }
+
+    pub(super) fn check(&self) -> Vec<PolicyProblem> {
+        let mut problems = self.validate();
+        let mut probed = BTreeMap::new();
+        for rule in self.rules {
+            self.literals(rule, &mut problems);
+            if let Some(template) = body(&rule.policy) {
+                self.reach(rule, &template, &mut problems);
+                self.dead_has(rule, &template, &mut probed, &mut problems);
+            }
+        }
+        problems
+    }
+
+    /// A problem of a rule, at an offset into its text.
+    pub(super) fn problem(&self, rule: &Rule, offset: usize, what: impl Into<String>) -> PolicyProblem {
+        let problem = match rule.origin {
+            Origin::File { index, start } => self.files[index].problem(start + offset, what),
+            Origin::Capability => PolicyProblem::of_file(CAPABILITY_FILE, what),
+        };
+        problem.policy(&rule.id)
+    }
+
+    /// A problem of a rule, where a word stands in it.
+    fn problem_at(&self, rule: &Rule, word: &str, what: impl Into<String>) -> PolicyProblem {
+        let text = match rule.origin {
+            Origin::File { index, start } => &self.files[index].text[start..],
+            Origin::Capability => "",
+        };
+        self.problem(rule, find_word(text, word).unwrap_or(0), what)
+    }
+
+    fn validate(&self) -> Vec<PolicyProblem> {
+        let Ok(all) = PolicySet::from_policies(self.rules.iter().map(|it| it.policy.clone())) else {
+            return vec![PolicyProblem::of_file("", "two policies have one id").help("rename one of them")];
+        };
+        let result = self.validator.validate_with_level(&all, ValidationMode::Strict, MAX_DEREFERENCES);
+        // Cedar reports once for each kind of request, in the order of a hash set
+        let mut errors = BTreeSet::new();
+        for it in result.validation_errors() {
+            errors.insert((it.policy_id().to_string(), label(it), it.to_string(), help(it)));
+        }
+        let mut problems: Vec<PolicyProblem> = errors
+            .iter()
+            .filter_map(|(id, at, what, help)| Some(self.problem(self.rule(id)?, *at, what).maybe_help(help.clone())))
+            .collect();
+        let mut dead = BTreeSet::new();
+        for it in result.validation_warnings() {
+            let id = it.policy_id().to_string();
+            let (Some(rule), false) = (self.rule(&id), errors.iter().any(|it| it.0 == id)) else { continue };
+            problems.extend(self.warning(rule, it, &mut dead));
+        }
+        problems
+    }
+
+    fn rule(&self, id: &str) -> Option<&Rule> {
+        self.rules.binary_search_by(|it| it.id.as_str().cmp(id)).ok().map(|at| &self.rules[at])
+    }
+
+    fn warning(&self, rule: &Rule, it: &ValidationWarning, dead: &mut BTreeSet<String>) -> Option<PolicyProblem> {
+        match it {
+            ValidationWarning::ImpossiblePolicy(_) | ValidationWarning::InvalidActionApplication(_) => {
+                if !dead.insert(rule.id.clone()) {
+                    return None;
+                }
+                Some(if self.is_memberless(rule) {
+                    self.problem(rule, 0, "no capability is in its groups yet, so it never applies").note()
+                } else {
+                    self.problem(rule, 0, "it can never apply, whatever the request")
+                        .help("compare names and types of its scope and conditions with the schema")
+                })
+            }
+            ValidationWarning::BidiCharsInString(_) | ValidationWarning::BidiCharsInIdentifier(_) => {
+                Some(self.problem(rule, label(it), "a character that changes the direction of text").help("remove it"))
+            }
+            other => Some(self.problem(rule, label(other), other.to_string()).maybe_help(help(other)).note()),
+        }
+    }
+
+    /// Whether its scope names groups without members and nothing else.
+    fn is_memberless(&self, rule: &Rule) -> bool {
+        let ActionConstraint::In(groups) = rule.policy.action_constraint() else { return false };
+        let schema = &self.generated.schema;
+        let has_requests = |it| schema.resources_for_action(it).is_some_and(|mut all| all.next().is_some());
+        let actions = &self.generated.actions;
+        let has_member =
+            |group| schema.actions().any(|it| has_requests(it) && (it == group || actions.is_ancestor_of(group, it)));
+        !groups.iter().any(has_member)
+    }
+
+    /// Cedar does not know which capabilities exist.
+    fn literals(&self, rule: &Rule, problems: &mut Vec<PolicyProblem>) {
+        for uid in rule.policy.entity_literals() {
+            if uid.type_name().to_string() != "Capability" {
+                continue;
+            }
+            let id: &str = uid.id().unescaped();
+            let problem = match self.capabilities.get(id) {
+                None => self
+                    .problem_at(rule, id, format!("there is no capability `{id}`"))
+                    .help("`capabilities list` shows all")
+                    .maybe_help(did_you_mean(id, self.capabilities.keys().copied())),
+                Some(Some(entity)) => self
+                    .problem_at(rule, id, format!("the resource of `{id}` is a `{entity}`, never a capability"))
+                    .help(format!("write `action == Action::\"{id}\"`")),
+                Some(None) => continue,
+            };
+            problems.push(problem);
+        }
+    }
+
+    /// What hides and gates may look at: a hide is decided before there is input, and a gate that looked at its own
+    /// approval could lift itself.
+    fn reach(&self, rule: &Rule, template: &Template, problems: &mut Vec<PolicyProblem>) {
+        let (allowed, help): (fn(&Expr) -> bool, _) = match &rule.kind {
+            Kind::Permit | Kind::Deny => return,
+            Kind::Hide => {
+                (may_hide_by, "a hide may use `principal`, and `surface`, `client`, `tenant` and `now` of `context`")
+            }
+            Kind::Gate(_) => (may_gate_by, "an approval lifts the gate by itself: remove `context.approval`"),
+        };
+        if matches!(rule.kind, Kind::Hide) && !may_hide_in(&template.resource) {
+            let what = "a hide names an entity, and none is loaded when it is decided";
+            problems.push(self.problem_at(rule, "resource", what).help("name the action, or the resource's type"));
+        }
+        for clause in template.clauses() {
+            let mut todo = vec![condition(clause)];
+            while let Some(expr) = todo.pop() {
+                if context_member(expr).is_some() || matches!(&**expr, Expr::Var(_)) {
+                    if !allowed(expr) {
+                        let what = format!("`{expr}` may not be used here");
+                        let word = context_member(expr).map_or_else(|| expr.to_string(), str::to_owned);
+                        problems.push(self.problem_at(rule, &word, what).help(help));
+                    }
+                } else {
+                    todo.extend(children(expr));
+                }
+            }
+        }
+    }
+
+    /// `has` on a misspelled attribute is well typed, just false, so Cedar says nothing unless the whole policy dies of
+    /// it. So each is asked alone: the same scope, and only what guards the path.
+    fn dead_has(
+        &self,
+        rule: &Rule,
+        template: &Template,
+        probed: &mut BTreeMap<String, bool>,
+        problems: &mut Vec<PolicyProblem>,
+    ) {
+        let mut todo: Vec<&Arc<Expr>> = template.clauses().iter().map(condition).collect();
+        while let Some(expr) = todo.pop() {
+            todo.extend(children(expr));
+            let Expr::HasAttr { attrs, .. } = &**expr else { continue };
+            let Some(probe) = probe(template, expr) else { continue };
+            let key = probe.to_string();
+            let dead = *probed.entry(key).or_insert_with(|| self.is_impossible(probe));
+            // a policy that is dead as a whole is reported already, and a memberless group kills every probe
+            if dead && !self.is_memberless(rule) {
+                let what = format!("`{expr}` is false for every request");
+                problems.push(self.problem_at(rule, attrs.last(), what).help("compare the name with the schema"));
+            }
+        }
+    }
+
+    fn is_impossible(&self, policy: Policy) -> bool {
+        let Ok(set) = PolicySet::from_policies([policy]) else { return false };
+        let result = self.validator.validate(&set, ValidationMode::Strict);
+        result.validation_passed()
+            && result.validation_warnings().any(|it| matches!(it, ValidationWarning::ImpossiblePolicy(_)))
+    }
+}
+
+fn may_hide_by(expr: &Expr) -> bool {
+    const FACTS: [&str; 4] = ["surface", "client", "tenant", "now"];
+    context_member(expr).map_or(*expr == Expr::Var(Var::Principal), |it| FACTS.contains(&it))
+}
+
+fn may_gate_by(expr: &Expr) -> bool {
+    context_member(expr).map_or(*expr != Expr::Var(Var::Context), |it| it != "approval")
+}
+
+fn may_hide_in(resource: &ResourceConstraint) -> bool {
+    use cedar_policy::pst::EntityOrSlot::Entity;
+    match resource {
+        ResourceConstraint::Any | ResourceConstraint::Is(_) => true,
+        ResourceConstraint::Eq(Entity(it))
+        | ResourceConstraint::In(Entity(it))
+        | ResourceConstraint::IsIn(_, Entity(it)) => it.ty.to_string() == "Capability",
+        _ => false,
+    }
+}
+
+/// The policy's scope, and nothing but this `has` and what guards its path.
+fn probe(template: &Template, has: &Arc<Expr>) -> Option<Policy> {
+    let Expr::HasAttr { expr, .. } = &**has else { return None };
+    let mut guards = vec![Clause::When(Arc::clone(has))];
+    let mut at = expr;
+    while let Expr::GetAttr { expr, attr } = &**at {
+        let attrs = cedar_policy::pst::NonEmpty::new(attr.clone());
+        guards.push(Clause::When(Arc::new(Expr::HasAttr { expr: Arc::clone(expr), attrs })));
+        at = expr;
+    }
+    if !matches!(&**at, Expr::Var(_)) {
+        return None;
+    }
+    guards.reverse();
+    let scope = (template.principal.clone(), template.action.clone(), template.resource.clone());
+    let probe = Template::new("probe", template.effect, scope.0, scope.1, scope.2).try_with_clauses(guards).ok()?;
+    rebuild(probe)
+}

@@ -1,0 +1,99 @@
+//! Loading: read, generate, parse, validate, lint, compile. Every problem of every file at once.
+
+use std::sync::Arc;
+
+use super::compile::compile;
+use super::lint::Linter;
+use super::problem::settle;
+use super::rules::{self, Kind, Rule};
+use super::schema::{CAPABILITY_FILE, Generated, generate};
+use super::slice::Scope;
+use super::source::{self, Sources};
+use super::{ManageAction, PolicyProblem, PolicySet, PolicySource, approvers, extend, parse};
+use crate::capability::Governed;
+
+/// Enough for whatever passes the caps, in a debug build too.
+const STACK: usize = 64 << 20;
+
+pub(super) type Loaded = Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>>;
+
+pub(super) fn load(source: &PolicySource, capabilities: &[Arc<Governed>]) -> Loaded {
+    let sources = source::read(source);
+    let name = sources.name.clone();
+    roomy(|| build(sources, capabilities)).unwrap_or_else(|| {
+        let what = "the policies could not be checked: their thread could not start, or it ended early";
+        Err(vec![PolicyProblem::of_file(name, what).help("give the process 64 MiB of memory and another thread")])
+    })
+}
+
+/// Runs on a thread with room. Failing to start, and a panic, are answers.
+fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("countersign-policies".into()).stack_size(STACK);
+        thread.spawn_scoped(scope, work).ok()?.join().ok()
+    })
+}
+
+fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
+    let Sources { policies: files, extension, mut problems, name } = sources;
+    let unreadable_schema = problems.iter().any(|it| it.file == extend::FILE);
+    let (generated, schema_problems) = generate(capabilities, extension.as_ref());
+    let (mut rules, parse_problems) = parse::parse(&files);
+    problems.extend(schema_problems);
+    problems.extend(parse_problems);
+    if rules.is_empty() && !problems.iter().any(|it| it.fatal) {
+        let what = "there are no policies, so every call is denied";
+        problems.push(PolicyProblem::of_file(&name, what).help("add a `.cedar` file with a permit").note());
+    }
+    add_capability_gates(&mut rules, capabilities, &mut problems);
+    rules.sort_by(|one, two| one.id.cmp(&two.id));
+    // without the application's schema every use of its types would be reported
+    let Some(generated) = generated.filter(|_| !unreadable_schema) else { return Err(settle(problems)) };
+    let linter = Linter::new(&files, &rules, &generated, capabilities);
+    problems.extend(linter.check());
+    if !problems.iter().any(|it| it.fatal) {
+        problems.extend(ungivable(&linter, &rules, &generated, capabilities));
+    }
+    let problems = settle(problems);
+    if problems.iter().any(|it| it.fatal) {
+        return Err(problems);
+    }
+    match compile(generated, rules, capabilities, files.len()) {
+        Ok(set) => Ok((set, problems)),
+        Err(what) => Err(vec![PolicyProblem::of_file(name, what).help("report this as a fault of the engine")]),
+    }
+}
+
+fn add_capability_gates(rules: &mut Vec<Rule>, capabilities: &[Arc<Governed>], problems: &mut Vec<PolicyProblem>) {
+    for gate in capabilities.iter().filter_map(|it| rules::of_capability(it)) {
+        match gate {
+            Ok(rule) => rules.push(rule),
+            Err(what) => problems.push(PolicyProblem::of_file(CAPABILITY_FILE, what).help("correct its `approval`")),
+        }
+    }
+}
+
+/// APR-12: gates of capabilities whose approval nobody could give.
+fn ungivable(
+    linter: &Linter<'_>,
+    rules: &[Rule],
+    generated: &Generated,
+    capabilities: &[Arc<Governed>],
+) -> Vec<PolicyProblem> {
+    let scope = Scope::new(&generated.actions);
+    let permits: Vec<&Rule> = rules.iter().filter(|it| scope.manages(it, ManageAction::Approve)).collect();
+    let mut problems = Vec::new();
+    for rule in rules {
+        let Kind::Gate(gate) = &rule.kind else { continue };
+        let kind = &gate.requirement.kind;
+        let applies = capabilities.iter().any(|it| scope.invokes(rule, &it.id));
+        if applies && !approvers::can_be_given(kind, permits.iter().copied()) {
+            let what = format!("nobody can give an approval of type `{kind}`");
+            problems.push(linter.problem(rule, 0, what).help(format!(
+                "permit `Countersign::Action::\"approve\"` when `context.requirement == \"{}\"`",
+                kind.escape_default()
+            )));
+        }
+    }
+    problems
+}

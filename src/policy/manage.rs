@@ -1,0 +1,104 @@
+//! Management: approving, reading the trail, publishing policies. Governed by the same files, but every forbid there is
+//! a plain deny, and nothing is lifted.
+
+use std::collections::HashSet;
+
+use cedar_policy::{Entities, Entity, EntityUid, Request, RestrictedExpression};
+
+use super::compile::Managing;
+use super::request::{base, context, failure};
+use super::value::{string, uid};
+use super::{ManageAction, Managed, Management, PolicySet};
+use crate::actor::Identity;
+use crate::audit::PolicyError;
+use crate::clock::Timestamp;
+
+impl PolicySet {
+    pub(super) fn manage_or_fail(
+        &self,
+        action: ManageAction,
+        managed: &Managed<'_>,
+        identity: &Identity,
+        now: Timestamp,
+    ) -> Result<Management, Vec<PolicyError>> {
+        let managing = self.managing(action)?;
+        let principal = self.principal_of(identity)?;
+        let (resource, mut entities) = self.managed(managed)?;
+        // the requester may be who asks now: then today's attributes count
+        entities.retain(|it| it.uid() != principal.uid);
+        entities.push(principal.entity());
+        let mut pairs = base(identity, now);
+        if action.decides() {
+            let requirement = managed.requirement().ok_or_else(|| failure("request", "no_requirement"))?;
+            pairs.push(("requirement".to_owned(), string(requirement)));
+        }
+        let action = managing.action.clone();
+        let request = Request::new(principal.uid, action, resource, context(pairs)?, Some(&self.schema))
+            .map_err(|_| failure("request", "not_in_schema"))?;
+        let entities = managing
+            .base
+            .clone()
+            .add_entities(entities, Some(&self.schema))
+            .map_err(|_| failure("resource", "not_in_schema"))?;
+        self.settle_management(managing, &request, &entities)
+    }
+
+    fn settle_management(
+        &self,
+        managing: &Managing,
+        request: &Request,
+        entities: &Entities,
+    ) -> Result<Management, Vec<PolicyError>> {
+        let permits = self.evaluate(&managing.slice.permits, request, entities);
+        let forbids = self.evaluate(&managing.slice.forbids, request, entities);
+        let mut errors = permits.errors;
+        errors.extend(forbids.errors);
+        if !errors.is_empty() {
+            errors.sort();
+            return Err(errors);
+        }
+        let allowed = forbids.satisfied.is_empty() && !permits.satisfied.is_empty();
+        Ok(if allowed { Management::Allow } else { Management::Deny })
+    }
+
+    fn managing(&self, action: ManageAction) -> Result<&Managing, Vec<PolicyError>> {
+        let place = ManageAction::ALL.iter().position(|it| *it == action);
+        place.and_then(|it| self.managing.get(it)).ok_or_else(|| failure("action", "unknown"))
+    }
+
+    /// What is acted on, and the entities that it leads to.
+    fn managed(&self, managed: &Managed<'_>) -> Result<(EntityUid, Vec<Entity>), Vec<PolicyError>> {
+        let Managed::Approval { id, capability, requester, risk, side_effect, tenant, .. } = managed else {
+            return Ok((self.managed.engine.clone(), Vec::new()));
+        };
+        let mut attributes: Vec<(String, RestrictedExpression)> = [
+            ("capability", capability.as_str()),
+            ("risk", risk.as_str()),
+            ("effect", side_effect.as_str()),
+            ("tenant", *tenant),
+        ]
+        .map(|(name, value)| (name.to_owned(), string(value)))
+        .into();
+        let mut entities = Vec::new();
+        if let Some(actor) = requester.actor() {
+            let member = format!("requester{}", actor.kind.entity_type());
+            attributes.push((member, RestrictedExpression::new_entity_uid(self.uid_of(actor)?)));
+            // attributes as they were when the request was filed may not fit today's schema: then a policy that
+            // follows the requester errs, and others still decide
+            entities.extend(self.principal_of(requester).map(|it| it.entity()));
+        }
+        let uid = uid(&self.managed.approval, id);
+        let entity = Entity::new(uid.clone(), attributes.into_iter().collect(), HashSet::new());
+        entities.push(entity.map_err(|_| failure("resource", "attribute"))?);
+        Ok((uid, entities))
+    }
+}
+
+impl Managed<'_> {
+    fn requirement(&self) -> Option<&str> {
+        match self {
+            Self::Engine => None,
+            Self::Approval { requirement, .. } => *requirement,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The Cedar schema that is generated from the registered capabilities. Built as JSON and printed by Cedar, so that no
+//! name is ever spliced into text.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use cedar_policy::{Entities, EntityTypeName, Schema, SchemaFragment};
+use serde_json::{Map, Value, json};
+
+use super::problem::{SourceFile, did_you_mean};
+use super::types::{self, LeftOut, Member, Type, named, record};
+use super::{ManageAction, PolicyProblem, extend};
+use crate::CapabilityId;
+use crate::actor::ActorKind;
+use crate::capability::{Governed, Risk, SideEffect};
+
+/// What stands for the registered capabilities where a file is named.
+pub(super) const CAPABILITY_FILE: &str = "<capability>";
+/// What stands for the generated schema where a file is named.
+const SCHEMA_FILE: &str = "schema";
+
+/// The attributes that every principal has; the optional ones are false.
+pub(super) const PRINCIPAL_ATTRIBUTES: [(&str, bool); 4] =
+    [("roles", true), ("scopes", true), ("tenant", false), ("issuer", false)];
+
+/// The schema, ready to check with, and what was learned while it was made.
+pub(super) struct Generated {
+    pub(super) schema: Schema,
+    pub(super) text: String,
+    /// Every action and group. An action that is left out of the entities is in no group, silently.
+    pub(super) actions: Entities,
+    pub(super) inputs: HashMap<CapabilityId, Type>,
+    /// Per kind of principal, the attributes that the application declares.
+    pub(super) attributes: HashMap<&'static str, BTreeMap<String, Member>>,
+    /// The names of all roles, if the application lists them.
+    pub(super) roles: Option<BTreeSet<String>>,
+}
+
+/// Generates, and says what policies cannot see.
+pub(super) fn generate(
+    capabilities: &[Arc<Governed>],
+    extension: Option<&SourceFile>,
+) -> (Option<Generated>, Vec<PolicyProblem>) {
+    let mut problems = Vec::new();
+    let mut document = json!({"": {"entityTypes": entity_types(), "commonTypes": {}, "actions": {}}});
+    if let Some(file) = extension {
+        problems.extend(extend::merge(&mut document, file));
+    }
+    let inputs = add_capabilities(&mut document, capabilities, &mut problems);
+    document["Countersign"] = management();
+    if problems.iter().any(|it| it.fatal) {
+        return (None, problems);
+    }
+    match compile(&document, inputs) {
+        Ok(generated) => (Some(generated), problems),
+        Err(mut why) => {
+            why.file = extension.map_or(SCHEMA_FILE.into(), |it| it.name.clone());
+            problems.push(why);
+            (None, problems)
+        }
+    }
+}
+
+fn compile(document: &Value, inputs: HashMap<CapabilityId, Type>) -> Result<Generated, PolicyProblem> {
+    let wrong = |it: &dyn std::error::Error| {
+        let cause = it.source().map_or_else(String::new, |it| format!(": {it}"));
+        PolicyProblem::of_file(SCHEMA_FILE, format!("{it}{cause}")).help("declare what is missing, or rename it")
+    };
+    let fragment = SchemaFragment::from_json_value(document.clone()).map_err(|it| wrong(&it))?;
+    let text = fragment.to_cedarschema().map_err(|it| wrong(&it))?;
+    let schema = Schema::from_schema_fragments([fragment]).map_err(|it| wrong(&it))?;
+    let actions = schema.action_entities().map_err(|it| wrong(&it))?;
+    let (resolved, _) = cedar_policy::schema_str_to_json_with_resolved_types(&text).map_err(|it| wrong(&it))?;
+    let listed = document[""]["entityTypes"]["Role"]["enum"].as_array();
+    let roles = listed.map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    Ok(Generated { attributes: declared_attributes(&resolved)?, schema, text, actions, inputs, roles })
+}
+
+fn declared_attributes(resolved: &Value) -> Result<HashMap<&'static str, BTreeMap<String, Member>>, PolicyProblem> {
+    let mut out = HashMap::new();
+    for kind in ActorKind::ALL.map(ActorKind::entity_type) {
+        let mut members = BTreeMap::new();
+        let shape = &resolved[""]["entityTypes"][kind]["shape"]["attributes"];
+        for (name, declared) in shape.as_object().into_iter().flatten() {
+            if PRINCIPAL_ATTRIBUTES.iter().any(|(own, _)| own == name) {
+                continue;
+            }
+            let Some(it) = Type::from_json(declared, resolved) else {
+                let what = format!("no attribute of an actor can have the type of `{kind}.{name}`");
+                return Err(PolicyProblem::of_file(SCHEMA_FILE, what)
+                    .help("use Bool, Long, String, datetime, decimal, ipaddr, an entity, sets and records of them"));
+            };
+            members.insert(name.clone(), Member { kind: it, required: declared["required"] != json!(false) });
+        }
+        out.insert(kind, members);
+    }
+    Ok(out)
+}
+
+/// Every group that an action of this capability is in.
+fn groups(capability: &Governed) -> BTreeSet<String> {
+    let mut groups = BTreeSet::from([
+        "invoke".to_owned(),
+        format!("effect/{}", capability.side_effect.as_str()),
+        format!("risk/{}", capability.risk.as_str()),
+    ]);
+    groups.extend(capability.meta.tags.iter().map(|it| format!("tag/{it}")));
+    groups.extend(capability.id.match_indices('.').map(|(at, _)| format!("{}.*", &capability.id[..at])));
+    groups
+}
+
+/// They exist without members too, so that a general rule always loads.
+fn general_groups() -> BTreeSet<String> {
+    let effects = SideEffect::ALL.map(|it| format!("effect/{}", it.as_str()));
+    let risks = Risk::ALL.map(|it| format!("risk/{}", it.as_str()));
+    effects.into_iter().chain(risks).chain(["invoke".to_owned()]).collect()
+}
+
+fn add_capabilities(
+    document: &mut Value,
+    capabilities: &[Arc<Governed>],
+    problems: &mut Vec<PolicyProblem>,
+) -> HashMap<CapabilityId, Type> {
+    let (mut inputs, mut all_groups, mut actions) = (HashMap::new(), general_groups(), Map::new());
+    for capability in capabilities {
+        let mut left_out = Vec::new();
+        let input = types::of_input(&capability.input_schema, &mut left_out);
+        problems.extend(left_out.iter().map(|it| invisible(&capability.id, it)));
+        let groups = groups(capability);
+        let resource = resource_type(document, capability, problems);
+        actions.insert(capability.id.to_string(), action(&groups, &resource, invoke_context(&input)));
+        all_groups.extend(groups);
+        inputs.insert(capability.id.clone(), input);
+    }
+    for group in all_groups {
+        if actions.contains_key(&group) {
+            let what = format!("the id `{group}` is the name of a group of actions");
+            problems.push(PolicyProblem::of_file(CAPABILITY_FILE, what).help("rename the capability"));
+        }
+        actions.insert(group, json!({}));
+    }
+    document[""]["actions"] = Value::Object(actions);
+    inputs
+}
+
+fn invisible(capability: &CapabilityId, it: &LeftOut) -> PolicyProblem {
+    let what = format!("policies cannot see `{}` in the input of `{capability}`: {}", it.path, it.why);
+    PolicyProblem::of_file(SCHEMA_FILE, what).help("a policy that refers to it does not load").note()
+}
+
+fn resource_type(document: &Value, capability: &Governed, problems: &mut Vec<PolicyProblem>) -> String {
+    let own = "Capability".to_owned();
+    let Some(mapping) = &capability.meta.resource else { return own };
+    let (namespace, base) = mapping.entity.rsplit_once("::").unwrap_or(("", &mapping.entity));
+    let declared = |it: &str| document.get(namespace).is_some_and(|all| !all["entityTypes"][it].is_null());
+    let usable =
+        declared(base) && (namespace, base) != ("", "Capability") && mapping.entity.parse::<EntityTypeName>().is_ok();
+    if usable {
+        return mapping.entity.clone();
+    }
+    let what = format!("`{}` acts on `{}`, which is no entity type of the application", capability.id, mapping.entity);
+    let names = document[""]["entityTypes"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    problems.push(
+        PolicyProblem::of_file(CAPABILITY_FILE, what)
+            .help(format!("declare `entity {base};` in `{}`", extend::FILE))
+            .maybe_help(did_you_mean(&mapping.entity, names)),
+    );
+    own
+}
+
+fn entity_types() -> Value {
+    let attributes = |kind: &str, required: bool| {
+        let mut it = if kind == "roles" || kind == "scopes" { strings() } else { named("String") };
+        it["required"] = json!(required);
+        it
+    };
+    let shape = record(PRINCIPAL_ATTRIBUTES.map(|(name, required)| (name.to_owned(), attributes(name, required))));
+    let mut all = Map::new();
+    for kind in ActorKind::ALL {
+        all.insert(kind.entity_type().into(), json!({"memberOfTypes": ["Role"], "shape": shape}));
+    }
+    all.insert("Role".into(), json!({}));
+    let attributes = [("effect", named("String")), ("risk", named("String")), ("tags", strings())];
+    let shape = record(attributes.map(|(name, kind)| (name.to_owned(), kind)));
+    all.insert("Capability".into(), json!({"shape": shape}));
+    Value::Object(all)
+}
+
+fn management() -> Value {
+    let mut attributes: Vec<(String, Value)> =
+        ["capability", "risk", "effect", "tenant"].map(|name| (name.to_owned(), named("String"))).into();
+    // Cedar has no unions, so a requester is in the one of four members that has its type.
+    attributes.extend(
+        ActorKind::ALL
+            .map(ActorKind::entity_type)
+            .map(|kind| (format!("requester{kind}"), json!({"type": "Entity", "name": kind, "required": false}))),
+    );
+    let mut actions = Map::from_iter([("manage".to_owned(), json!({}))]);
+    for it in ManageAction::ALL {
+        let (mut context, mut resources) = (base_context(), vec!["Approval", "Engine"]);
+        if it.decides() {
+            context.insert("requirement".into(), named("String"));
+            resources.truncate(1);
+        }
+        actions.insert(it.as_str().into(), applies(&["manage"], &resources, context));
+    }
+    let entities = json!({"Approval": {"shape": record(attributes)}, "Engine": {}});
+    json!({"entityTypes": entities, "actions": actions})
+}
+
+fn action(groups: &BTreeSet<String>, resource: &str, context: Map<String, Value>) -> Value {
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    applies(&groups, &[resource], context)
+}
+
+fn applies(groups: &[&str], resources: &[&str], context: Map<String, Value>) -> Value {
+    let groups: Vec<Value> = groups.iter().map(|it| json!({"id": it})).collect();
+    json!({"memberOf": groups, "appliesTo": {
+        "principalTypes": ActorKind::ALL.map(ActorKind::entity_type),
+        "resourceTypes": resources,
+        "context": record(context),
+    }})
+}
+
+fn base_context() -> Map<String, Value> {
+    let mut client = named("String");
+    client["required"] = json!(false);
+    let members =
+        [("surface", named("String")), ("tenant", named("String")), ("client", client), ("now", named("datetime"))];
+    members.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
+}
+
+fn invoke_context(input: &Type) -> Map<String, Value> {
+    let members = [("id", named("String")), ("types", strings()), ("decidedAt", named("datetime"))];
+    let mut approval = record(members.map(|(name, kind)| (name.to_owned(), kind)));
+    approval["required"] = json!(false);
+    let mut context = base_context();
+    context.insert("approval".into(), approval);
+    context.insert("input".into(), input.to_json());
+    context
+}
+
+fn strings() -> Value {
+    json!({"type": "Set", "element": named("String")})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{self, capability, extension};
+
+    fn text(capabilities: &[Arc<Governed>], more: Option<&SourceFile>) -> String {
+        let (generated, problems) = generate(capabilities, more);
+        generated.map_or_else(|| format!("{problems:#?}"), |it| it.text)
+    }
+
+    #[test]
+    fn the_schema_of_a_small_application() {
+        let all = [capability("orders.refund", SideEffect::Write, Risk::High, testing::refund_input())];
+        insta::assert_snapshot!(text(&all, None), @"");
+    }
+
+    #[test]
+    fn what_policies_cannot_see_is_a_note_that_names_the_path() {
+        let input = json!({"type": "object", "properties": {"meta": {"type": "object"}, "n": {"type": "number"}}});
+        let (generated, problems) = generate(&[capability("a.b", SideEffect::Read, Risk::Low, input)], None);
+        assert!(generated.is_some());
+        assert!(problems.iter().all(|it| !it.fatal));
+        let lines: Vec<&str> = problems.iter().map(|it| it.what.as_str()).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"");
+    }
+
+    #[test]
+    fn an_application_extends_principals_and_adds_types() {
+        let more = extension(
+            "type Limits = { cents: Long };\nentity Team;\nentity Role enum [\"support\"];\n\
+             entity User in [Team] = { department?: String, limits: Limits };\nentity Order = { total: Long };",
+        );
+        let (generated, problems) = generate(&[], Some(&more));
+        assert_eq!(problems, []);
+        let generated = generated.unwrap();
+        assert_eq!(generated.roles, Some(BTreeSet::from(["support".to_owned()])));
+        insta::assert_debug_snapshot!(generated.attributes["User"], @"");
+        assert_eq!(generated.attributes["Service"], BTreeMap::new());
+    }
+
+    #[test]
+    fn an_entity_that_a_capability_acts_on_must_be_declared() {
+        let all = [testing::on_entity(capability("orders.get", SideEffect::Read, Risk::Low, json!({})), "Ordr")];
+        let (generated, problems) = generate(&all, Some(&extension("entity Order;")));
+        assert!(generated.is_none());
+        let fatal: Vec<_> = problems.iter().filter(|it| it.fatal).map(|it| (&*it.what, it.help.as_deref())).collect();
+        assert_eq!(
+            fatal,
+            [(
+                "`orders.get` acts on `Ordr`, which is no entity type of the application",
+                Some("did you mean `Order`?")
+            )]
+        );
+    }
+
+    #[test]
+    fn the_id_of_a_group_is_reserved() {
+        let all = [capability("invoke", SideEffect::Read, Risk::Low, testing::refund_input())];
+        let (generated, problems) = generate(&all, None);
+        assert!(generated.is_none());
+        assert_eq!(problems[0].what, "the id `invoke` is the name of a group of actions");
+    }
+}

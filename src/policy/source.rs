@@ -1,0 +1,153 @@
+//! Reading a policy set's files. What is not expected in the directory is reported, never passed over: a file with a
+//! wrong name would protect nothing.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use super::problem::SourceFile;
+use super::scan::MAX_BYTES;
+use super::{PolicyProblem, PolicySource, extend};
+
+/// The files of a set, sorted by name.
+#[derive(Default)]
+pub(super) struct Sources {
+    pub(super) policies: Vec<SourceFile>,
+    pub(super) extension: Option<SourceFile>,
+    pub(super) problems: Vec<PolicyProblem>,
+    /// What the whole set is called.
+    pub(super) name: String,
+}
+
+/// Reads everything that can be read.
+pub(super) fn read(source: &PolicySource) -> Sources {
+    let mut sources = match source {
+        PolicySource::Directory(path) => from_directory(path),
+        PolicySource::Files(files) => from_files(files),
+    };
+    sources.policies.sort_by(|one, two| one.name.cmp(&two.name));
+    sources
+}
+
+fn from_files(files: &[(String, String)]) -> Sources {
+    let mut sources = Sources { name: "policies".into(), ..Sources::default() };
+    for (name, text) in files {
+        if !name.starts_with('.') && !name.starts_with("tests/") {
+            sources.add(name, || Ok(text.clone()));
+        }
+    }
+    sources
+}
+
+fn from_directory(path: &Path) -> Sources {
+    let mut sources = Sources { name: path.display().to_string(), ..Sources::default() };
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = match entries {
+        Ok(it) => it,
+        Err(why) => {
+            let help = if why.kind() == io::ErrorKind::NotFound {
+                "create it; an empty directory denies every call"
+            } else {
+                "make it a directory that this process may read"
+            };
+            let what = format!("the policy directory cannot be read: {why}");
+            sources.problems.push(PolicyProblem::of_file(&sources.name, what).help(help));
+            return sources;
+        }
+    };
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // `tests` holds cases for `policy test`; dot entries are how volumes and editors keep their own files
+        if !name.starts_with('.') && !(name == "tests" && entry.path().is_dir()) {
+            sources.add(&name, || read_file(&entry.path()));
+        }
+    }
+    sources
+}
+
+impl Sources {
+    fn add(&mut self, name: &str, read: impl FnOnce() -> io::Result<String>) {
+        let is_policy = Path::new(name).extension().is_some_and(|it| it == "cedar") && !name.contains('/');
+        if !is_policy && name != extend::FILE {
+            let what = "it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`";
+            self.problems.push(PolicyProblem::of_file(name, what).help("rename it, or move it out of the directory"));
+            return;
+        }
+        let twice = self.policies.iter().chain(&self.extension).any(|it| it.name == name);
+        match read() {
+            _ if twice => {
+                let what = "two files have this name";
+                self.problems.push(PolicyProblem::of_file(name, what).help("rename one of them"));
+            }
+            Ok(text) if is_policy => self.policies.push(SourceFile { name: name.into(), text }),
+            Ok(text) => self.extension = Some(SourceFile { name: name.into(), text }),
+            Err(why) => {
+                let help = "make it a readable file of UTF-8 text, at most 1 MiB";
+                self.problems.push(PolicyProblem::of_file(name, format!("it cannot be read: {why}")).help(help));
+            }
+        }
+    }
+}
+
+/// Follows links (volumes are made of them), and never waits for a pipe.
+fn read_file(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut text = String::new();
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let read = File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    if read > MAX_BYTES { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_read_without_passing_over_anything() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+        put("b.cedar", b"// b");
+        put("a.cedar", b"// a");
+        put("schema.cedarschema", b"entity Order;");
+        put("rules.cedar.txt", b"");
+        put("README", b"");
+        put("binary.cedar", &[0xff]);
+        put("big.cedar", &vec![b' '; MAX_BYTES + 1]);
+        put(".hidden", b"");
+        fs::create_dir(dir.path().join("tests")).unwrap();
+        fs::create_dir(dir.path().join("more")).unwrap();
+        fs::create_dir(dir.path().join("dir.cedar")).unwrap();
+        let sources = read(&PolicySource::Directory(dir.path().into()));
+        let names: Vec<&str> = sources.policies.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["a.cedar", "b.cedar"]);
+        assert!(sources.extension.is_some());
+        let mut lines: Vec<String> = sources.problems.iter().map(|it| format!("{}: {}", it.file, it.what)).collect();
+        lines.sort();
+        insta::assert_snapshot!(lines.join("\n"), @"");
+    }
+
+    #[test]
+    fn a_missing_directory_is_a_problem_with_a_next_step() {
+        let sources = read(&PolicySource::Directory("does-not-exist".into()));
+        assert_eq!(sources.problems.len(), 1);
+        assert_eq!(sources.problems[0].help.as_deref(), Some("create it; an empty directory denies every call"));
+    }
+
+    #[test]
+    fn files_made_by_code_follow_the_same_rules() {
+        let names = ["a.cedar", "a.cedar", "x.txt", "tests/a.yaml", ".swp"];
+        let files = names.map(|it| (it.to_owned(), String::new())).into();
+        let sources = read(&PolicySource::Files(files));
+        assert_eq!(sources.policies.len(), 1);
+        let lines: Vec<String> = sources.problems.iter().map(|it| format!("{}: {}", it.file, it.what)).collect();
+        assert_eq!(
+            lines,
+            [
+                "a.cedar: two files have this name",
+                "x.txt: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`"
+            ]
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Whole policy sets: loading them, deciding with them, and random ones against evaluators that do it by the book.
+
+mod deciding;
+mod discovering;
+mod loading;
+mod managing;
+mod random;

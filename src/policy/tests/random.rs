@@ -1,0 +1,246 @@
+//! Random sets: what is fast against what is obvious.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cedar_policy::{Authorizer, Decision as Answer, Entities, PolicySet as Set, Request};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use crate::actor::{Actor, Identity, Surface};
+use crate::audit::{PolicyRef, Requirement};
+use crate::capability::RequiresApproval;
+use crate::policy::compile::compile;
+use crate::policy::request::invoke_context;
+use crate::policy::rules::{Kind, Rule};
+use crate::policy::schema::generate;
+use crate::policy::testing::{NOW, SHOP_SCHEMA, extension, rules, shop};
+use crate::policy::{Covers, Decision, Gates, Listed, PolicySet, Visibility};
+
+/// Without the linter: it refuses many of these, and deciding must be right all the same.
+fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
+    let (generated, _) = generate(&shop(), Some(&extension(SHOP_SCHEMA)));
+    let rules = rules(text);
+    (compile(generated.unwrap(), rules.clone(), &shop(), 1).unwrap(), rules)
+}
+
+const INDEPENDENT: [&str; 5] = [
+    "context.surface == \"mcp\"",
+    "principal.roles.contains(\"support\")",
+    "principal is User",
+    "principal is User && principal has limit && principal.limit * 2 > 1",
+    "action in Action::\"tag/money\"",
+];
+const DEPENDENT: [&str; 8] = [
+    "context.input.orderId == \"1\"",
+    "context.input has amountCents && context.input.amountCents > 50",
+    "!(context.input has reason)",
+    "context.input has reason && context.input.reason == \"x\"",
+    "context.input has a && context.input.a * 2000 > 100",
+    "resource == Capability::\"orders.refund\"",
+    "resource == Order::\"1\"",
+    "context has approval",
+];
+
+fn condition() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![select(&INDEPENDENT[..]), select(&DEPENDENT[..])].prop_map(|it| format!("({it})"));
+    leaf.prop_recursive(2, 8, 3, |it| {
+        prop_oneof![
+            (it.clone(), it.clone()).prop_map(|(one, two)| format!("({one} && {two})")),
+            (it.clone(), it.clone()).prop_map(|(one, two)| format!("({one} || {two})")),
+            it.clone().prop_map(|it| format!("!{it}")),
+            (it.clone(), it.clone(), it).prop_map(|(a, b, c)| format!("(if {a} then {b} else {c})")),
+        ]
+    })
+}
+
+fn policy() -> impl Strategy<Value = String> {
+    let effects = [
+        "permit",
+        "permit",
+        "permit",
+        "@reason(\"no\") forbid",
+        "@hide forbid",
+        "@approval(\"m\") @reason(\"one\") forbid",
+        "@approval(\"m\") @quorum(\"2\") @expires_in(\"1h\") forbid",
+        "@approval(\"f\") @expires_in(\"2h\") @reason(\"two\") forbid",
+    ];
+    let principals = ["principal", "principal", "principal in Role::\"support\"", "principal is Service"];
+    let actions = [
+        "action",
+        "action",
+        "action == Action::\"orders.refund\"",
+        "action in Action::\"risk/high\"",
+        "action in [Action::\"orders.*\", Action::\"customers.search\"]",
+        "action == Action::\"customers.search\"",
+    ];
+    let resources = [
+        "resource",
+        "resource",
+        "resource",
+        "resource is Order",
+        "resource == Order::\"1\"",
+        "resource in Tenant::\"1\"",
+    ];
+    (
+        select(effects.to_vec()),
+        (select(principals.to_vec()), select(actions.to_vec()), select(resources.to_vec())),
+        proptest::option::of(condition()),
+        proptest::option::weighted(0.2, condition()),
+    )
+        .prop_map(|(effect, (principal, action, resource), when, unless)| {
+            let when = when.map(|it| format!(" when {{ {it} }}")).unwrap_or_default();
+            let unless = unless.map(|it| format!(" unless {{ {it} }}")).unwrap_or_default();
+            // a hide has no input to look at
+            let (when, unless) = if effect.contains("@hide") { (String::new(), String::new()) } else { (when, unless) };
+            format!("{effect} ({principal}, {action}, {resource}){when}{unless};")
+        })
+}
+
+fn policies() -> impl Strategy<Value = String> {
+    proptest::collection::vec(policy(), 1..7)
+        .prop_map(|all| all.iter().enumerate().map(|(at, it)| format!("@id(\"{at}\") {it}\n")).collect::<String>())
+}
+
+fn identity() -> impl Strategy<Value = Identity> {
+    (any::<bool>(), any::<bool>(), any::<bool>(), select(vec![None, Some(1), Some(i64::MAX)])).prop_map(
+        |(user, support, mcp, limit)| {
+            let mut actor = if user { Actor::user("dana") } else { Actor::service("dana") };
+            if support {
+                actor = actor.role("support");
+            }
+            if let Some(limit) = limit {
+                actor = actor.attribute("limit", limit);
+            }
+            Identity::new(actor).on(if mcp { Surface::Mcp } else { Surface::Http })
+        },
+    )
+}
+
+fn input() -> impl Strategy<Value = Value> {
+    let (ids, amounts) = (select(vec!["1", "2"]), select(vec![10, 100]));
+    let reasons = select(vec![None, Some("x"), Some("y")]);
+    let numbers = select(vec![None, Some(1), Some(9_007_199_254_740_991_i64)]);
+    (ids, amounts, reasons, numbers).prop_map(|(id, amount, reason, number)| {
+        let mut input = json!({"orderId": id, "amountCents": amount});
+        if let Some(reason) = reason {
+            input["reason"] = json!(reason);
+        }
+        if let Some(number) = number {
+            input["a"] = json!(number);
+        }
+        input
+    })
+}
+
+fn covers() -> impl Strategy<Value = Option<Covers>> {
+    let types: [&[(&str, u32)]; 4] = [&[], &[("m", 1)], &[("m", 2), ("f", 1)], &[("f", 1)]];
+    let some = select(types.to_vec()).prop_map(|types| {
+        let types = types.iter().map(|(kind, people)| ((*kind).to_owned(), *people)).collect();
+        Some(Covers { id: "apr_1".into(), types, decided_at: NOW })
+    });
+    prop_oneof![Just(None), some]
+}
+
+/// Document 4's procedure, word for word, over all policies in one set: one evaluation of everything but the hides, and
+/// a second one without the gates.
+fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: Option<&Covers>) -> Decision {
+    let set = |keep: fn(&Kind) -> bool| {
+        Set::from_policies(rules.iter().filter(|it| keep(&it.kind)).map(|it| it.policy.clone())).unwrap()
+    };
+    let ask = |set: &Set| Authorizer::new().is_authorized(request, set, entities);
+    let first = ask(&set(|it| !matches!(it, Kind::Hide)));
+    let failed: BTreeSet<String> = first.diagnostics().errors().map(|it| format!("{it:?}")).collect();
+    if !failed.is_empty() {
+        return Decision::Failed(Vec::new());
+    }
+    let ungated = ask(&set(|it| matches!(it, Kind::Permit | Kind::Deny)));
+    let by_id = |response: &cedar_policy::Response| {
+        let ids: BTreeSet<String> = response.diagnostics().reason().map(ToString::to_string).collect();
+        rules.iter().filter(|it| ids.contains(&it.id)).collect::<Vec<_>>()
+    };
+    let refs = |rules: &[&Rule]| rules.iter().map(|it| it.reference()).collect::<Vec<PolicyRef>>();
+    if ungated.decision() == Answer::Deny {
+        let denying = by_id(&ungated);
+        return Decision::Deny { reason: denying.iter().find_map(|it| it.reason.clone()), policies: refs(&denying) };
+    }
+    let satisfied = by_id(&first);
+    let gates: Vec<&Rule> = satisfied.into_iter().filter(|it| matches!(it.kind, Kind::Gate(_))).collect();
+    let mut all = [by_id(&ungated), gates.clone()].concat();
+    all.sort_by(|one, two| one.id.cmp(&two.id));
+    let (mut types, mut life, mut reasons, mut lifted) = (BTreeMap::new(), Duration::MAX, Vec::new(), true);
+    for rule in &gates {
+        let Kind::Gate(gate) = &rule.kind else { unreachable!() };
+        let Requirement { kind, quorum } = &gate.requirement;
+        types.entry(kind.clone()).and_modify(|it| *it = std::cmp::max(*it, *quorum)).or_insert(*quorum);
+        life = life.min(gate.expires_in);
+        reasons.extend(rule.reason.clone().filter(|it| !reasons.contains(it)));
+        lifted &= covers.is_some_and(|it| it.types.get(kind).is_some_and(|people| people >= quorum));
+    }
+    if lifted {
+        return Decision::Allow { policies: refs(&all) };
+    }
+    let requirements = types.into_iter().map(|(kind, quorum)| Requirement { kind, quorum }).collect();
+    Decision::RequireApproval(Gates { requirements, expires_in: life, reasons, policies: refs(&all) })
+}
+
+/// Which policies erred is the same too, but the book does not sort: compared as "failed".
+fn comparable(decision: Decision) -> Decision {
+    match decision {
+        Decision::Failed(_) => Decision::Failed(Vec::new()),
+        other => other,
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn sliced_deciding_is_deciding_by_the_book_over_all_policies(
+        text in policies(), who in identity(), input in input(), covers in covers(), at in 0..3_usize,
+    ) {
+        let (set, rules) = unlinted(&text);
+        let governed = Arc::clone(&shop()[at]);
+        let principal = set.principal(&who).unwrap();
+        let decided = set.decide(&principal, &who, NOW, &governed, &input, covers.as_ref());
+        let compiled = set.compiled(&governed).unwrap();
+        let context = invoke_context(compiled, &who, NOW, &input, covers.as_ref()).unwrap();
+        let request = set.request(compiled, &principal, context, &input).unwrap();
+        let entities = principal.among(&compiled.base).unwrap();
+        let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
+        proptest::prop_assert_eq!(comparable(decided), expected);
+    }
+
+    #[test]
+    fn whatever_some_input_gets_allowed_is_listed(
+        text in policies(), who in identity(), inputs in proptest::collection::vec(input(), 8), at in 0..3_usize,
+    ) {
+        let (set, _) = unlinted(&text);
+        let governed = Arc::clone(&shop()[at]);
+        let principal = set.principal(&who).unwrap();
+        let visible = set.visibility(&principal, &who, NOW, &governed) == Visibility::Visible;
+        let listed = set.list(&principal, &who, NOW, &governed);
+        let refused = set.refuses_whatever(&principal, &who, NOW, &governed);
+        for input in &inputs {
+            let decided = set.decide(&principal, &who, NOW, &governed, input, None);
+            let passes = matches!(decided, Decision::Allow { .. } | Decision::RequireApproval(_));
+            proptest::prop_assert!(!(passes && refused.is_some()), "refused, but {decided:?}");
+            proptest::prop_assert!(!(passes && visible && listed == Listed::No), "not listed, but {decided:?}");
+            match decided {
+                Decision::Allow { .. } => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Always)),
+                Decision::RequireApproval(_) => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Never)),
+                Decision::Deny { .. } | Decision::Failed(_) => {}
+            }
+            let covers = Covers { id: "a".into(), types: [("m".to_owned(), 2), ("f".to_owned(), 1)].into(), decided_at: NOW };
+            let resumed = set.decide(&principal, &who, NOW, &governed, input, Some(&covers));
+            let passes = matches!(resumed, Decision::Allow { .. } | Decision::RequireApproval(_));
+            proptest::prop_assert!(!(passes && refused.is_some()), "refused, but resumed: {resumed:?}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Skipping a stage does not compile.
