@@ -332,7 +332,8 @@ async fn apr_11_nobody_in_particular_neither_asks_nor_decides() {
 #[tokio::test]
 async fn apr_11_one_requester_has_at_most_a_hundred_pending() {
     let app = App::new().await;
-    let calls: Vec<_> = (0..100).map(|it| app.dana().invoke("orders.refund", refund(&format!("o{it}"), 60_000)).start()).collect();
+    let calls: Vec<_> =
+        (0..100).map(|it| app.dana().invoke("orders.refund", refund(&format!("o{it}"), 60_000)).start()).collect();
     let mut ids = Vec::new();
     for call in calls {
         ids.push(asked(&call.await));

@@ -34,9 +34,8 @@ fn uses(code: &str, path: &str) -> bool {
 
 /// Files that use a path although they are in none of the places that may.
 fn trespassers(path: &str, places: &[&str]) -> Vec<String> {
-    let at_home = |name: &str| {
-        places.iter().any(|place| name == format!("{place}.rs") || name.starts_with(&format!("{place}/")))
-    };
+    let at_home =
+        |name: &str| places.iter().any(|place| name == format!("{place}.rs") || name.starts_with(&format!("{place}/")));
     sources().into_iter().filter(|(name, code)| !at_home(name) && uses(code, path)).map(|(name, _)| name).collect()
 }
 
@@ -77,8 +76,18 @@ fn the_heart_knows_no_surface_and_stages_no_engine() {
 #[test]
 fn stages_never_call_each_other() {
     // A stage names the proofs that it takes; it calls no other stage's function.
-    let entrances = ["actor::require(", "exposure::find(", "schema::validate(", "policy::decide(", "approval::settle(",
-        "idempotency::begin(", "handler::run(", "output::check(", "redaction::apply(", "record::finish("];
+    let entrances = [
+        "actor::require(",
+        "exposure::find(",
+        "schema::validate(",
+        "policy::decide(",
+        "approval::settle(",
+        "idempotency::begin(",
+        "handler::run(",
+        "output::check(",
+        "redaction::apply(",
+        "record::finish(",
+    ];
     for (name, code) in sources().into_iter().filter(|(name, _)| name.starts_with("stage/")) {
         for entrance in entrances {
             assert!(!code.contains(entrance), "{name} calls `{entrance}..)`");

@@ -5,11 +5,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use countersign::{Caller, Identity, JsonInput, Surface, Verdict};
+use countersign::{Caller, Execution, Identity, JsonInput, Surface, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::shop::{ACT_TIMEOUT, App, cast, json_of, signal};
+use crate::tamper::alter;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -65,6 +66,10 @@ enum Until {
 #[serde(rename_all = "camelCase")]
 enum Step {
     Call(Box<Call>),
+    /// A call whose handler hangs, and that nobody waits for.
+    Start(Box<Call>),
+    /// A statement on the database file, behind the engine's back.
+    Alter(String),
     Approve(Decision),
     Reject(Decision),
     Withdraw(Decision),
@@ -127,25 +132,29 @@ fn caller(app: &App, call: &Call) -> Caller {
     app.over(call.surface.unwrap_or(Surface::Direct), identity)
 }
 
-async fn made(app: &App, call: &Call) -> Value {
+/// A call that has begun.
+fn begun(app: &App, call: &Call) -> Execution {
     let caller = caller(app, call);
-    let execution = if let Some(approval) = &call.resume {
-        caller.resume(approval.as_str())
-    } else {
-        let input = match (&call.input, &call.input_text) {
-            (Some(value), None) => value.clone().into(),
-            (None, Some(text)) => JsonInput::text(text.as_str()),
-            other => panic!("one of input and inputText: {other:?}"),
-        };
-        let mut invoke = caller.invoke(call.capability.as_deref().unwrap(), input);
-        if let Some(key) = &call.key {
-            invoke = invoke.idempotency_key(key.as_str());
-        }
-        if let Some(id) = &call.correlation {
-            invoke = invoke.correlation_id(id);
-        }
-        invoke.start()
+    if let Some(approval) = &call.resume {
+        return caller.resume(approval.as_str());
+    }
+    let input = match (&call.input, &call.input_text) {
+        (Some(value), None) => value.clone().into(),
+        (None, Some(text)) => JsonInput::text(text.as_str()),
+        other => panic!("one of input and inputText: {other:?}"),
     };
+    let mut invoke = caller.invoke(call.capability.as_deref().unwrap(), input);
+    if let Some(key) = &call.key {
+        invoke = invoke.idempotency_key(key.as_str());
+    }
+    if let Some(id) = &call.correlation {
+        invoke = invoke.correlation_id(id);
+    }
+    invoke.start()
+}
+
+async fn made(app: &App, call: &Call) -> Value {
+    let execution = begun(app, call);
     match call.until {
         None => json_of(&execution.await),
         Some(Until::Deadline) => json_of(&tokio::join!(execution, app.expire()).0),
@@ -165,6 +174,11 @@ async fn made(app: &App, call: &Call) -> Value {
 async fn take(app: &App, step: &Step) -> Option<Value> {
     match step {
         Step::Call(call) => return Some(made(app, call).await),
+        Step::Start(call) => {
+            drop(begun(app, call));
+            signal(&app.state.entered).await;
+        }
+        Step::Alter(statement) => assert_eq!(alter(&app.place().database(), statement).await, 1),
         Step::Approve(it) => return Some(decided(app, it, Some(Verdict::Approve)).await),
         Step::Reject(it) => return Some(decided(app, it, Some(Verdict::Reject)).await),
         Step::Withdraw(it) => return Some(decided(app, it, None).await),

@@ -48,7 +48,8 @@ async fn r8_no_answer_names_a_policy_or_a_place() {
 #[tokio::test]
 async fn a_name_that_follows_no_grammar_is_neither_echoed_nor_recorded() {
     let app = App::new().await;
-    for name in ["Canary.Upper", "canary name", "", "canary..x", &"canary".repeat(40), "canary\u{202e}", "canary/../x"] {
+    for name in ["Canary.Upper", "canary name", "", "canary..x", &"canary".repeat(40), "canary\u{202e}", "canary/../x"]
+    {
         let outcome = app.dana().invoke(name, json!({})).await;
         assert_eq!(outcome.error().unwrap().message, "There is no such capability.");
     }

@@ -146,7 +146,8 @@ fn a_victim_calls_once() {
         let caller = engine.on_behalf_of(Actor::automation("crash"), bench);
         println!("calling");
         let _ = std::io::stdout().flush();
-        let outcome = caller.invoke(text("capability"), json!({"name": text("name")})).idempotency_key(text("name")).await;
+        let outcome =
+            caller.invoke(text("capability"), json!({"name": text("name")})).idempotency_key(text("name")).await;
         println!("ended {}", serde_json::to_string(&outcome).unwrap());
         engine.shutdown(Duration::from_secs(5)).await;
     });

@@ -131,8 +131,10 @@ async fn exe_7_a_reconcile_hook_finds_out() {
     let asked = asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 1);
     assert_eq!((&asked[0].0.execution_id, &asked[0].1), (outcome.execution_id(), &json!({"do": "x"})));
-    assert_eq!(app.trail_of(outcome.execution_id()).await.entries().last().unwrap().to_string(),
-        format!("{} capability.reconciled applied=true by=hook to=completed", outcome.execution_id()));
+    assert_eq!(
+        app.trail_of(outcome.execution_id()).await.entries().last().unwrap().to_string(),
+        format!("{} capability.reconciled applied=true by=hook to=completed", outcome.execution_id())
+    );
 }
 
 #[tokio::test]
@@ -290,7 +292,12 @@ async fn an_execution_is_shown_to_its_requester_and_to_readers() {
     insta::assert_json_snapshot!(show(cast("dana").into(), id).await.unwrap(), @"");
     assert!(show(cast("aldo").into(), id).await.is_ok());
     let unknown = show(cast("dana").into(), "exe-999").await.unwrap_err();
-    for (who, id) in [(cast("sam").into(), id), (omar(), id), (cast("dana").issuer("i").into(), id), (cast("dana").into(), "no locator")] {
+    for (who, id) in [
+        (cast("sam").into(), id),
+        (omar(), id),
+        (cast("dana").issuer("i").into(), id),
+        (cast("dana").into(), "no locator"),
+    ] {
         assert_eq!(show(who, id).await.unwrap_err(), unknown);
     }
     // What never began is told by the trail.

@@ -7,12 +7,29 @@ use std::time::Duration;
 use countersign::{Capability, Identity, Outcome, Risk, Surface};
 use serde_json::json;
 
-use crate::shop::{ACT_TIMEOUT, ALLOW_ALL, App, Shop, act, asked, cast, code, json_of, omar, refund, shop, signal, texts};
+use crate::shop::{
+    ACT_TIMEOUT, ALLOW_ALL, App, Shop, act, asked, cast, code, json_of, omar, refund, shop, signal, texts,
+};
 
 /// Every way to fail, and a few to succeed.
 const WAYS: [&str; 17] = [
-    "ok", "declared", "undeclared", "forbidden", "unauthenticated", "closed", "no_session", "not_executed", "fail",
-    "fail_then_nothing", "panic", "hang", "obey", "obey_silently", "finish_when_asked", "bad_output", "huge_output",
+    "ok",
+    "declared",
+    "undeclared",
+    "forbidden",
+    "unauthenticated",
+    "closed",
+    "no_session",
+    "not_executed",
+    "fail",
+    "fail_then_nothing",
+    "panic",
+    "hang",
+    "obey",
+    "obey_silently",
+    "finish_when_asked",
+    "bad_output",
+    "huge_output",
 ];
 
 async fn run(app: &App, capability: &str, how: &str, key: Option<&str>) -> Outcome {
@@ -71,9 +88,12 @@ async fn exe_4_what_a_failure_means_depends_on_what_ran() {
 
 #[tokio::test]
 async fn exe_4_nothing_is_retryable_that_consumed_an_approval() {
-    let gates = format!("{ALLOW_ALL}\n{}", r#"
+    let gates = format!(
+        "{ALLOW_ALL}\n{}",
+        r#"
         @id("people") permit (principal in Role::"manager", action == Countersign::Action::"approve", resource);
-        @id("gate") @approval("manager") forbid (principal, action in Action::"act.*", resource);"#);
+        @id("gate") @approval("manager") forbid (principal, action in Action::"act.*", resource);"#
+    );
     let app = App::with(crate::shop::shop_without_policies().policies(texts(&gates))).await;
     for how in ["not_executed", "fail", "hang", "closed"] {
         let id = asked(&app.dana().invoke("act.again", act(how)).idempotency_key(how).await);
@@ -267,7 +287,9 @@ async fn redaction_takes_paths_then_the_function() {
         it["name"] = json!("L.");
         it
     };
-    let app = App::with(crate::shop::everything_but(&[]).capability(named(upper)).policies(texts(ALLOW_ALL_AND_PEOPLE))).await;
+    let app =
+        App::with(crate::shop::everything_but(&[]).capability(named(upper)).policies(texts(ALLOW_ALL_AND_PEOPLE)))
+            .await;
     let outcome = app.dana().invoke("names.set", json!({})).await;
     assert_eq!(json_of(&outcome)["output"], json!({"name": "L.", "secrets": [{}, {}]}));
 }
@@ -275,7 +297,9 @@ async fn redaction_takes_paths_then_the_function() {
 #[tokio::test]
 async fn a_redaction_that_fails_withholds_the_output_and_ends_the_execution() {
     let app = App::with(
-        crate::shop::everything_but(&[]).capability(named(|_| panic!("secret-cause"))).policies(texts(ALLOW_ALL_AND_PEOPLE)),
+        crate::shop::everything_but(&[])
+            .capability(named(|_| panic!("secret-cause")))
+            .policies(texts(ALLOW_ALL_AND_PEOPLE)),
     )
     .await;
     let call = || app.dana().invoke("names.set", json!({})).idempotency_key("k");

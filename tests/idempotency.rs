@@ -38,7 +38,9 @@ async fn a_known_key_is_answered_and_not_run() {
 #[tokio::test]
 async fn a_failure_is_replayed_too() {
     let app = App::new().await;
-    for (how, expected) in [("declared", "EXECUTION_FAILED"), ("fail", "EXECUTION_FAILED"), ("bad_output", "OUTPUT_INVALID")] {
+    for (how, expected) in
+        [("declared", "EXECUTION_FAILED"), ("fail", "EXECUTION_FAILED"), ("bad_output", "OUTPUT_INVALID")]
+    {
         let call = || app.dana().invoke("act.write", act(how)).idempotency_key(how);
         let (first, again) = (call().await, call().await);
         assert_eq!((code(&first), first.error()), (expected, again.error()), "{how}");
@@ -65,7 +67,9 @@ async fn of_twenty_calls_with_one_key_one_runs() {
     let place = Place::new().unwrap();
     let (one, two) = (App::open(shop(), &place).await, App::open(shop(), &place).await);
     let calls: Vec<_> = (0..20)
-        .map(|it| if it % 2 == 0 { &one } else { &two }.dana().invoke("act.write", act("ok")).idempotency_key("k").start())
+        .map(|it| {
+            if it % 2 == 0 { &one } else { &two }.dana().invoke("act.write", act("ok")).idempotency_key("k").start()
+        })
         .collect();
     for call in calls {
         let outcome = call.await;
@@ -77,7 +81,8 @@ async fn of_twenty_calls_with_one_key_one_runs() {
 #[tokio::test]
 async fn idm_1_whoever_lost_the_right_gets_no_stored_output() {
     let app = App::new().await;
-    let call = |actor: Actor| app.on_behalf_of(actor).invoke("orders.refund", refund("ord_1", 100)).idempotency_key("k1");
+    let call =
+        |actor: Actor| app.on_behalf_of(actor).invoke("orders.refund", refund("ord_1", 100)).idempotency_key("k1");
     assert_eq!(code(&call(cast("dana")).await), "-");
     let lost = call(Actor::user("dana")).await;
     assert_eq!(code(&lost), "POLICY_DENIED");
@@ -121,8 +126,16 @@ async fn idm_2_refusals_and_pending_requests_occupy_no_key() {
 #[tokio::test]
 async fn idm_2_what_looks_like_nothing_is_an_output_too() {
     let app = App::new().await;
-    let values =
-        [json!(null), json!(false), json!(0), json!(""), json!([]), json!({}), json!(1.5), json!({"b": 1, "a": [null]})];
+    let values = [
+        json!(null),
+        json!(false),
+        json!(0),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!(1.5),
+        json!({"b": 1, "a": [null]}),
+    ];
     for value in values {
         let key = format!("key-{value}");
         let key = key.replace(['"', ' '], "'");
@@ -242,7 +255,8 @@ async fn idm_5_every_attempt_gets_the_same() {
     let call = app.dana().invoke("act.again", act("busy")).idempotency_key("k").start();
     let outcome = app.retrying(call).await;
     assert_eq!(json_of(&outcome)["output"], json!({"attempt": 3}));
-    let told: Vec<_> = app.agents().into_iter().map(|it| (it.attempt, it.fence, it.idempotency_key, it.execution_id)).collect();
+    let told: Vec<_> =
+        app.agents().into_iter().map(|it| (it.attempt, it.fence, it.idempotency_key, it.execution_id)).collect();
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(told.iter().all(|it| (it.1, &it.2, &it.3) == (told[0].1, &told[0].2, &told[0].3)), "{told:?}");
 }

@@ -13,7 +13,7 @@ async fn echo(_: Invocation<Shop>, input: Value) -> Result<Value, HandlerError> 
 }
 
 /// A shop with one read of this input schema, that answers with its input.
-pub fn taking(schema: Value) -> EngineBuilder<Shop> {
+pub(crate) fn taking(schema: Value) -> EngineBuilder<Shop> {
     Engine::builder()
         .capability(draft("input.echo", SideEffect::Read).json_handler(schema, json!({}), echo))
         .policies(texts(ALLOW_ALL))
@@ -82,14 +82,15 @@ async fn r13_a_remote_reference_is_a_registration_error_and_nothing_is_fetched()
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/schema.json", listener.local_addr().unwrap());
     let file = std::env::current_dir().unwrap().join("Cargo.toml");
-    let with = |member: &str, value: String| {
-        json!({"type": "object", "additionalProperties": false, member: value, "properties": {"a": {"type": "string"}}})
-    };
+    let with = |member: &str, value: String| json!({"type": "object", "additionalProperties": false, member: value, "properties": {"a": {"type": "string"}}});
     let bad = [
         ("a.remote", with("$ref", url.clone())),
         ("b.file", with("$ref", format!("file://{}", file.display()))),
         ("c.dialect", with("$schema", url.clone())),
-        ("d.nested", json!({"type": "object", "additionalProperties": false, "properties": {"a": {"$dynamicRef": url}}})),
+        (
+            "d.nested",
+            json!({"type": "object", "additionalProperties": false, "properties": {"a": {"$dynamicRef": url}}}),
+        ),
     ];
     let mut builder = taking(json!({"type": "object", "additionalProperties": false}));
     for (id, schema) in bad {
@@ -113,9 +114,12 @@ async fn r21_invalid_and_gated_is_invalid_and_nothing_is_filed() {
 
 #[tokio::test]
 async fn r21_a_default_is_stored_once_and_runs_once() {
-    let gated = format!("{ALLOW_ALL}\n{}", r#"
+    let gated = format!(
+        "{ALLOW_ALL}\n{}",
+        r#"
         @id("people") permit (principal in Role::"manager", action == Countersign::Action::"approve", resource);
-        @id("gate") @approval("manager") forbid (principal, action == Action::"input.echo", resource);"#);
+        @id("gate") @approval("manager") forbid (principal, action == Action::"input.echo", resource);"#
+    );
     let schema = json!({"type": "object", "additionalProperties": false, "properties": {
         "note": {"type": "string", "default": "none"}, "n": {"type": "integer"}}});
     let app = App::with(taking(schema).policies(texts(&gated))).await;

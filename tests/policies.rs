@@ -8,7 +8,7 @@ use countersign::testing::Place;
 use countersign::{Caller, Filter, PolicySource, RequiresApproval, Surface};
 use serde_json::{Value, json};
 
-use crate::shop::{App, POLICIES, code, cast, json_of, refund, shop_without_policies, texts};
+use crate::shop::{App, POLICIES, cast, code, json_of, refund, shop_without_policies, texts};
 
 /// Capabilities with an input that is valid.
 fn calls() -> Vec<(&'static str, Value)> {
@@ -168,7 +168,8 @@ async fn r18_sets_are_swapped_under_load_and_a_bad_one_changes_nothing() {
                 let mut seen = std::collections::BTreeMap::<&str, u32>::new();
                 while !stop.load(Ordering::Relaxed) {
                     *seen.entry(code(&app.dana().invoke("orders.refund", refund("o", 60_000)).await)).or_default() += 1;
-                    *seen.entry(code(&app.dana().invoke("orders.search", json!({"query": "x"})).await)).or_default() += 1;
+                    *seen.entry(code(&app.dana().invoke("orders.search", json!({"query": "x"})).await)).or_default() +=
+                        1;
                 }
                 seen
             })
@@ -176,7 +177,12 @@ async fn r18_sets_are_swapped_under_load_and_a_bad_one_changes_nothing() {
         .collect();
     let tighter = POLICIES.replace("context.input.amountCents >= 500000", "context.input.amountCents >= 500");
     let mut hash = app.engine().policy_hash();
-    for (text, good) in [(&*tighter, true), ("permit (principal", false), (POLICIES, true), ("@id(\"x\") permit (principal, action == Action::\"orders.refnd\", resource);", false)] {
+    for (text, good) in [
+        (&*tighter, true),
+        ("permit (principal", false),
+        (POLICIES, true),
+        ("@id(\"x\") permit (principal, action == Action::\"orders.refnd\", resource);", false),
+    ] {
         std::fs::write(&file, text).unwrap();
         let reloaded = app.engine().reload_policies().await;
         assert_eq!(reloaded.is_ok(), good, "{text}");
@@ -193,7 +199,8 @@ async fn r18_sets_are_swapped_under_load_and_a_bad_one_changes_nothing() {
         }
     }
     let trail = app.trail().await;
-    let swaps: Vec<_> = trail.entries().iter().filter(|it| it.kind.starts_with("policy.")).map(|it| &*it.kind).collect();
+    let swaps: Vec<_> =
+        trail.entries().iter().filter(|it| it.kind.starts_with("policy.")).map(|it| &*it.kind).collect();
     assert_eq!(swaps, ["policy.loaded", "policy.loaded", "policy.refused", "policy.loaded", "policy.refused"]);
     // Every denial and every request was by the set that its event names.
     for it in trail.entries().iter().filter(|it| it.kind == "capability.denied") {

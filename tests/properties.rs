@@ -22,13 +22,13 @@ const CANARY: &str = "canary-";
 static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Watches all logs of the process from now on.
-pub fn watch_logs() {
+pub(crate) fn watch_logs() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Watch).unwrap());
 }
 
 /// What was logged with this text in it.
-pub fn logged(text: &str) -> Vec<String> {
+pub(crate) fn logged(text: &str) -> Vec<String> {
     let logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
     logged.iter().filter(|it| it.contains(text)).cloned().collect()
 }
@@ -120,9 +120,12 @@ async fn hash_of(app: &App, text: &str) -> String {
 
 /// A gate on everything, so that each call shows its hash.
 async fn hashing() -> App {
-    let gated = format!("{ALLOW_ALL}\n{}", r#"
+    let gated = format!(
+        "{ALLOW_ALL}\n{}",
+        r#"
         @id("people") permit (principal in Role::"manager", action == Countersign::Action::"approve", resource);
-        @id("gate") @approval("manager") forbid (principal, action == Action::"input.echo", resource);"#);
+        @id("gate") @approval("manager") forbid (principal, action == Action::"input.echo", resource);"#
+    );
     let schema = json!({"type": "object", "additionalProperties": true, "properties": {
         "d": {"type": "integer", "default": 7}, "s": {"type": "string"}}});
     App::with(crate::input::taking(schema).policies(texts(&gated))).await
@@ -181,7 +184,8 @@ fn json_value() -> impl Strategy<Value = Value> {
 fn respelled(value: &Value) -> String {
     match value {
         Value::Object(members) => {
-            let members: Vec<_> = members.iter().rev().map(|(name, it)| format!(" {} : {}", escaped(name), respelled(it))).collect();
+            let members: Vec<_> =
+                members.iter().rev().map(|(name, it)| format!(" {} : {}", escaped(name), respelled(it))).collect();
             format!("{{{} }}", members.join(","))
         }
         Value::Array(items) => format!("[ {} ]", items.iter().map(respelled).collect::<Vec<_>>().join(" , ")),
@@ -206,9 +210,8 @@ fn a_hash_depends_on_the_value_and_not_on_its_spelling() {
     let seen: Mutex<BTreeMap<String, Value>> = Mutex::default();
     let given = (json_value(), json_value()).prop_map(|(x, y)| json!({"x": x, "y": y}));
     let held = runner(40).run(&given, |value| {
-        let (plain, other) = runtime.block_on(async {
-            (hash_of(&app, &value.to_string()).await, hash_of(&app, &respelled(&value)).await)
-        });
+        let (plain, other) = runtime
+            .block_on(async { (hash_of(&app, &value.to_string()).await, hash_of(&app, &respelled(&value)).await) });
         prop_assert_eq!(&plain, &other);
         let normal = |it: &Value| respelled(it).replace(".0e0", "");
         if let Some(before) = seen.lock().unwrap().insert(plain, value.clone()) {
@@ -236,8 +239,15 @@ fn marked() -> impl Strategy<Value = Value> {
 
 /// Where a marked value goes.
 const TARGETS: [&str; 9] = [
-    "orders.search", "orders.refund", "orders.purge", "act.write", "echo.write", "echo.keyed", "messages.send",
-    "payouts.send", "no.such",
+    "orders.search",
+    "orders.refund",
+    "orders.purge",
+    "act.write",
+    "echo.write",
+    "echo.keyed",
+    "messages.send",
+    "payouts.send",
+    "no.such",
 ];
 
 /// An input for the target: right but for the marker, or wrong in every way.
@@ -250,7 +260,9 @@ fn bearing(target: &str, marked: &Value, right: bool) -> JsonInput {
         "echo.write" | "echo.keyed" if right => json!({"value": marked, "more": marked}),
         "messages.send" if right => json!({"to": text, "text": text}),
         "payouts.send" if right => json!({"to": text, "amountCents": 1}),
-        _ => return JsonInput::text(json!({text: marked, "orderId": marked, "do": marked, "query": marked}).to_string()),
+        _ => {
+            return JsonInput::text(json!({text: marked, "orderId": marked, "do": marked, "query": marked}).to_string());
+        }
     };
     value.into()
 }
@@ -322,8 +334,22 @@ enum Meanwhile {
 fn behaviour() -> impl Strategy<Value = (&'static str, &'static str, Meanwhile, bool)> {
     let capability = prop::sample::select(vec!["act.read", "act.retried", "act.write", "act.again", "act.external"]);
     let how = prop::sample::select(vec![
-        "ok", "declared", "undeclared", "forbidden", "unauthenticated", "closed", "no_session", "not_executed", "fail",
-        "fail_then_nothing", "panic", "hang", "obey", "obey_silently", "finish_when_asked", "bad_output",
+        "ok",
+        "declared",
+        "undeclared",
+        "forbidden",
+        "unauthenticated",
+        "closed",
+        "no_session",
+        "not_executed",
+        "fail",
+        "fail_then_nothing",
+        "panic",
+        "hang",
+        "obey",
+        "obey_silently",
+        "finish_when_asked",
+        "bad_output",
     ]);
     let meanwhile = prop_oneof![
         Just(Meanwhile::Waits),

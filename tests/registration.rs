@@ -74,10 +74,14 @@ async fn handlers_of_every_shape_register() {
     let builder = Engine::<()>::builder()
         .capability(draft("typed", SideEffect::None).handler(nothing))
         .capability(draft("raw", SideEffect::None).json_handler(closed(), json!({}), never))
-        .capability(draft("closure", SideEffect::None).handler(|_: Invocation, (): ()| async { Ok::<_, HandlerError>(1) }))
         .capability(
-            Capability::none("staged").risk(Risk::Low).description("Exposed nowhere.").json_handler(closed(), json!({}), echo),
+            draft("closure", SideEffect::None).handler(|_: Invocation, (): ()| async { Ok::<_, HandlerError>(1) }),
         )
+        .capability(Capability::none("staged").risk(Risk::Low).description("Exposed nowhere.").json_handler(
+            closed(),
+            json!({}),
+            echo,
+        ))
         .policies(texts(ALLOW_ALL));
     let app = countersign::testing::TestApp::open(builder, |_| (), &place).await.unwrap();
     let dana = app.over(Surface::Test, countersign::Actor::user("dana"));

@@ -140,7 +140,10 @@ async fn r29_what_a_handler_does_to_its_copy_changes_nothing() {
     let call = || app.dana().invoke("act.mutating", json!({"who": "LEE"})).idempotency_key("k");
     let (first, again) = (call().await, call().await);
     assert_eq!(json_of(&first)["output"], json!({"who": "lee", "extra": 1}));
-    assert_eq!((json_of(&again)["replayed"].clone(), json_of(&again)["output"].clone()), (json!(true), json!({"who": "lee", "extra": 1})));
+    assert_eq!(
+        (json_of(&again)["replayed"].clone(), json_of(&again)["output"].clone()),
+        (json!(true), json!({"who": "lee", "extra": 1}))
+    );
     assert_eq!(app.runs(), 1);
 }
 
@@ -148,7 +151,10 @@ async fn r29_what_a_handler_does_to_its_copy_changes_nothing() {
 async fn r34_a_declared_error_is_never_an_invalid_output() {
     let app = App::new().await;
     let outcome = app.dana().invoke("orders.refund", refund("gone", 1)).await;
-    assert_eq!(json_of(&outcome)["error"], json!({"code": "EXECUTION_FAILED", "message": "The operation failed.", "retryable": false}));
+    assert_eq!(
+        json_of(&outcome)["error"],
+        json!({"code": "EXECUTION_FAILED", "message": "The operation failed.", "retryable": false})
+    );
     let outcome = app.dana().invoke("act.write", act("declared")).await;
     assert_eq!(json_of(&outcome)["error"]["details"], json!([{"code": "NOT_ELIGIBLE"}]));
 }
@@ -175,16 +181,16 @@ mod deadline {
     use countersign::{Capability, Engine, HandlerError, Invocation, Risk, SideEffect, Surface};
     use std::sync::{Arc, Mutex};
 
-    pub struct Real {
-        pub engine: Engine<Shared>,
-        pub shared: Shared,
+    pub(crate) struct Real {
+        pub(crate) engine: Engine<Shared>,
+        pub(crate) shared: Shared,
         _directory: tempfile::TempDir,
     }
 
     #[derive(Clone, Default)]
-    pub struct Shared {
-        pub acted: Arc<Mutex<Vec<String>>>,
-        pub lock: Arc<Mutex<()>>,
+    pub(crate) struct Shared {
+        pub(crate) acted: Arc<Mutex<Vec<String>>>,
+        pub(crate) lock: Arc<Mutex<()>>,
     }
 
     async fn handler(cx: Invocation<Shared>, input: Value) -> Result<Value, HandlerError> {
@@ -217,8 +223,9 @@ mod deadline {
         }
     }
 
-    pub async fn real() -> Real {
-        let schema = json!({"type": "object", "additionalProperties": false, "properties": {"how": {"type": "string"}}});
+    pub(crate) async fn real() -> Real {
+        let schema =
+            json!({"type": "object", "additionalProperties": false, "properties": {"how": {"type": "string"}}});
         let draft = |id: &str, effect| {
             Capability::builder(id, effect)
                 .risk(Risk::Low)

@@ -10,8 +10,8 @@ use countersign::{
 use serde_json::{Value, json};
 
 use crate::shop::{
-    App, POLICIES, Shop, asked, cast, code, everything_but, json_of, omar, policies_with, refund,
-    shop, shop_without_policies, texts,
+    App, POLICIES, Shop, asked, cast, code, everything_but, json_of, omar, policies_with, refund, shop,
+    shop_without_policies, texts,
 };
 
 /// The shop, with policies in a directory that a test rewrites.

@@ -15,27 +15,27 @@ use countersign::{
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-pub use handlers::{ACT_TIMEOUT, NOT_ELIGIBLE};
+pub(crate) use handlers::{ACT_TIMEOUT, NOT_ELIGIBLE};
 
 /// What the policies of the shop say, in `tests/shop/policies.cedar`.
-pub const POLICIES: &str = include_str!("shop/policies.cedar");
+pub(crate) const POLICIES: &str = include_str!("shop/policies.cedar");
 
 /// What handlers share with the test that drives them.
-pub struct State {
+pub(crate) struct State {
     /// One permit for each handler that has begun to hang.
-    pub entered: Semaphore,
+    pub(crate) entered: Semaphore,
     /// One permit for each hanging handler that was asked to stop.
-    pub asked: Semaphore,
+    pub(crate) asked: Semaphore,
     /// A hanging handler takes one permit to go on.
-    pub go_on: Semaphore,
+    pub(crate) go_on: Semaphore,
     /// How often `busy` handlers were tried.
-    pub tries: AtomicU32,
+    pub(crate) tries: AtomicU32,
     /// How often any handler ran, with middleware or without.
-    pub runs: AtomicU32,
+    pub(crate) runs: AtomicU32,
     /// What the last handlers were told, in order.
-    pub agents: std::sync::Mutex<Vec<AgentInvocationInfo>>,
+    pub(crate) agents: std::sync::Mutex<Vec<AgentInvocationInfo>>,
     /// Handlers hold it while they run, if they are told to.
-    pub lock: std::sync::Mutex<()>,
+    pub(crate) lock: std::sync::Mutex<()>,
 }
 
 impl Default for State {
@@ -53,17 +53,17 @@ impl Default for State {
 }
 
 /// Waits for one permit, at most ten seconds.
-pub async fn signal(of: &Semaphore) {
+pub(crate) async fn signal(of: &Semaphore) {
     tokio::time::timeout(Duration::from_secs(10), of.acquire()).await.expect("the signal comes").unwrap().forget();
 }
 
 /// The application's context.
-pub struct Shop(pub Arc<State>);
+pub(crate) struct Shop(pub(crate) Arc<State>);
 
 /// The shop with the kit around it.
-pub struct App {
+pub(crate) struct App {
     kit: TestApp<Shop>,
-    pub state: Arc<State>,
+    pub(crate) state: Arc<State>,
 }
 
 impl Deref for App {
@@ -76,17 +76,17 @@ impl Deref for App {
 
 impl App {
     /// The whole shop.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(shop()).await
     }
 
     /// Another shop.
-    pub async fn with(builder: EngineBuilder<Shop>) -> Self {
+    pub(crate) async fn with(builder: EngineBuilder<Shop>) -> Self {
         Self::open(builder, &Place::new().unwrap()).await
     }
 
     /// One of several at one place.
-    pub async fn open(builder: EngineBuilder<Shop>, place: &Place) -> Self {
+    pub(crate) async fn open(builder: EngineBuilder<Shop>, place: &Place) -> Self {
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         let kit = TestApp::open(builder, move |_| Shop(Arc::clone(&shared)), place).await.unwrap();
@@ -94,48 +94,48 @@ impl App {
     }
 
     /// A member of the cast, in the library.
-    pub fn caller(&self, name: &str) -> Caller {
+    pub(crate) fn caller(&self, name: &str) -> Caller {
         self.on_behalf_of(cast(name))
     }
 
-    pub fn dana(&self) -> Caller {
+    pub(crate) fn dana(&self) -> Caller {
         self.caller("dana")
     }
 
     /// How many handlers ran.
-    pub fn runs(&self) -> u32 {
+    pub(crate) fn runs(&self) -> u32 {
         self.state.runs.load(Ordering::Relaxed)
     }
 
     /// What the handlers were told so far.
-    pub fn agents(&self) -> Vec<AgentInvocationInfo> {
+    pub(crate) fn agents(&self) -> Vec<AgentInvocationInfo> {
         self.state.agents.lock().unwrap().clone()
     }
 
     /// Files a refund above $500 and returns the approval's id.
-    pub async fn ask(&self, order: &str) -> ApprovalId {
+    pub(crate) async fn ask(&self, order: &str) -> ApprovalId {
         asked(&self.dana().invoke("orders.refund", refund(order, 60_000)).await)
     }
 
     /// Files a refund above $500 that Priya approves.
-    pub async fn approved(&self, order: &str) -> ApprovalId {
+    pub(crate) async fn approved(&self, order: &str) -> ApprovalId {
         let id = self.ask(order).await;
         self.approvals(cast("priya")).approve(&id, "manager").await.unwrap();
         id
     }
 
     /// The trail without the loading of policies, one line an event.
-    pub async fn lines(&self) -> String {
+    pub(crate) async fn lines(&self) -> String {
         self.trail().await.without_policies().to_string()
     }
 
     /// One execution's trail, one line an event.
-    pub async fn lines_of(&self, outcome: &Outcome) -> String {
+    pub(crate) async fn lines_of(&self, outcome: &Outcome) -> String {
         self.trail_of(outcome.execution_id()).await.to_string()
     }
 
     /// Waits for an execution that retries, and lets time pass meanwhile.
-    pub async fn retrying(&self, call: countersign::Execution) -> Outcome {
+    pub(crate) async fn retrying(&self, call: countersign::Execution) -> Outcome {
         let mut call = std::pin::pin!(call);
         for _ in 0..1_000 {
             tokio::select! {
@@ -148,7 +148,7 @@ impl App {
     }
 
     /// Lets an execution run out of time: its handler hangs by now, and will not obey.
-    pub async fn expire(&self) {
+    pub(crate) async fn expire(&self) {
         signal(&self.state.entered).await;
         self.clock().advance(ACT_TIMEOUT);
         signal(&self.state.asked).await;
@@ -157,7 +157,7 @@ impl App {
 }
 
 /// The people and programs of the shop.
-pub fn cast(name: &str) -> Actor {
+pub(crate) fn cast(name: &str) -> Actor {
     match name {
         "dana" | "sam" => Actor::user(name).role("support"),
         "priya" | "paul" => Actor::user(name).role("manager"),
@@ -173,25 +173,25 @@ pub fn cast(name: &str) -> Actor {
 }
 
 /// `dana` of another tenant.
-pub fn omar() -> Identity {
+pub(crate) fn omar() -> Identity {
     Identity::new(Actor::user("omar").role("support").role("manager")).tenant("acme")
 }
 
-pub fn refund(order: &str, cents: u64) -> Value {
+pub(crate) fn refund(order: &str, cents: u64) -> Value {
     json!({"orderId": order, "amountCents": cents})
 }
 
-pub fn act(how: &str) -> Value {
+pub(crate) fn act(how: &str) -> Value {
     json!({"do": how})
 }
 
 /// The approval that an outcome waits for.
-pub fn asked(outcome: &Outcome) -> ApprovalId {
+pub(crate) fn asked(outcome: &Outcome) -> ApprovalId {
     outcome.approval().unwrap_or_else(|| panic!("no approval is asked for: {outcome:?}")).id.clone()
 }
 
 /// The code, or `-` for what completed and `?` for what waits.
-pub fn code(outcome: &Outcome) -> &'static str {
+pub(crate) fn code(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Completed { .. } => "-",
         Outcome::ApprovalRequired { .. } => "?",
@@ -200,35 +200,35 @@ pub fn code(outcome: &Outcome) -> &'static str {
 }
 
 /// The code of a decision that was refused.
-pub fn refused<T: std::fmt::Debug>(decision: Result<T, countersign::Error>) -> ErrorCode {
+pub(crate) fn refused<T: std::fmt::Debug>(decision: Result<T, countersign::Error>) -> ErrorCode {
     decision.unwrap_err().code
 }
 
-pub fn json_of(outcome: &Outcome) -> Value {
+pub(crate) fn json_of(outcome: &Outcome) -> Value {
     serde_json::to_value(outcome).unwrap()
 }
 
 /// One policy file.
-pub fn texts(text: &str) -> PolicySource {
+pub(crate) fn texts(text: &str) -> PolicySource {
     PolicySource::Files(vec![("shop.cedar".into(), text.into())])
 }
 
 /// The shop's policies with one text replaced by another.
-pub fn policies_with(from: &str, to: &str) -> PolicySource {
+pub(crate) fn policies_with(from: &str, to: &str) -> PolicySource {
     assert!(POLICIES.contains(from), "the policies say `{from}` nowhere");
     texts(&POLICIES.replace(from, to))
 }
 
 /// What lets anybody do anything, for tests that are not about policies.
-pub const ALLOW_ALL: &str = r#"@id("anything") permit (principal, action in Action::"invoke", resource);"#;
+pub(crate) const ALLOW_ALL: &str = r#"@id("anything") permit (principal, action in Action::"invoke", resource);"#;
 
 /// A capability that everybody sees, to be completed.
-pub fn draft(id: &str, effect: SideEffect) -> CapabilityBuilder {
+pub(crate) fn draft(id: &str, effect: SideEffect) -> CapabilityBuilder {
     Capability::builder(id, effect).risk(Risk::Low).description("For tests.").expose([Surface::Direct, Surface::Test])
 }
 
 /// Builders of single capabilities, for shops that differ in one.
-pub fn refund_draft() -> CapabilityBuilder {
+pub(crate) fn refund_draft() -> CapabilityBuilder {
     Capability::write("orders.refund")
         .risk(Risk::High)
         .description("Refund an order, fully or in part.")
@@ -238,17 +238,17 @@ pub fn refund_draft() -> CapabilityBuilder {
 }
 
 /// Everything but the policies, so that tests can take others.
-pub fn shop_without_policies() -> EngineBuilder<Shop> {
+pub(crate) fn shop_without_policies() -> EngineBuilder<Shop> {
     everything_but(&[])
 }
 
 /// The shop.
-pub fn shop() -> EngineBuilder<Shop> {
+pub(crate) fn shop() -> EngineBuilder<Shop> {
     shop_without_policies().policies(texts(POLICIES))
 }
 
 /// The shop without some capabilities, for tests that register their own.
-pub fn everything_but(ids: &[&str]) -> EngineBuilder<Shop> {
+pub(crate) fn everything_but(ids: &[&str]) -> EngineBuilder<Shop> {
     let all = orders().into_iter().chain(acts()).chain(echoes()).chain(gated());
     let kept = all.filter(|(id, _)| !ids.contains(id)).map(|(_, capability)| capability);
     Engine::builder().capabilities(kept).middleware(handlers::desk)
@@ -265,7 +265,10 @@ fn orders() -> Vec<Named> {
         ("orders.refund", refund_draft().handler(handlers::refund)),
         ("orders.purge", purge.handler(handlers::purge)),
         ("ghost.read", read("ghost.read").handler(handlers::purge)),
-        ("ping", Capability::none("ping").risk(Risk::Low).description("Answers.").expose(direct).handler(handlers::ping)),
+        (
+            "ping",
+            Capability::none("ping").risk(Risk::Low).description("Answers.").expose(direct).handler(handlers::ping),
+        ),
         ("sums.add", draft("sums.add", SideEffect::None).handler(handlers::add)),
     ]
 }

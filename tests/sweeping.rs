@@ -96,10 +96,7 @@ async fn exe_2_the_sweep_ends_the_executions_of_the_dead() {
     let id = call.id().clone();
     assert_eq!(status(&other, &id).await, ExecutionStatus::Running);
     until(&place, async || place_trail(&other, &id).await.len() == 3).await;
-    assert_eq!(
-        place_trail(&other, &id).await[2..],
-        ["capability.interrupted by=sweep executed=unknown"]
-    );
+    assert_eq!(place_trail(&other, &id).await[2..], ["capability.interrupted by=sweep executed=unknown"]);
     assert_eq!(status(&other, &id).await, ExecutionStatus::Unknown);
     // Nobody runs it again, and nobody may: it may have happened (INV-11).
     let again = other.dana().invoke("act.write", act("hang")).idempotency_key("k").await;

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection};
 use crate::shop::{App, cast, code, refused, shop};
 
 /// Runs one statement on the database file, behind the engine's back.
-pub async fn alter(database: &Path, statement: &str) -> u64 {
+pub(crate) async fn alter(database: &Path, statement: &str) -> u64 {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database);
     let mut connection = options.busy_timeout(std::time::Duration::from_secs(20)).connect().await.unwrap();
     let done = sqlx::query(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
@@ -18,7 +18,7 @@ pub async fn alter(database: &Path, statement: &str) -> u64 {
 }
 
 /// The first column of what a query finds.
-pub async fn numbers(database: &Path, query: &str) -> Vec<i64> {
+pub(crate) async fn numbers(database: &Path, query: &str) -> Vec<i64> {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database);
     let mut connection = options.connect().await.unwrap();
     sqlx::query_scalar(sqlx::AssertSqlSafe(query.to_owned())).fetch_all(&mut connection).await.unwrap()

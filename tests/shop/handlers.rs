@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 
 use super::Shop;
 
-pub const NOT_ELIGIBLE: DeclaredError = DeclaredError::new("NOT_ELIGIBLE", "The order cannot be refunded.");
+pub(crate) const NOT_ELIGIBLE: DeclaredError = DeclaredError::new("NOT_ELIGIBLE", "The order cannot be refunded.");
 
 /// How long `act.*` may take.
-pub const ACT_TIMEOUT: Duration = Duration::from_secs(4);
+pub(crate) const ACT_TIMEOUT: Duration = Duration::from_secs(4);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Refund {
+pub(crate) struct Refund {
     order_id: String,
     amount_cents: u32,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Refunded {
+pub(crate) struct Refunded {
     refund_id: String,
     approvers: Vec<String>,
     gateway_ref: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct Search {
+pub(crate) struct Search {
     #[schemars(length(max = 100))]
     query: String,
     #[serde(default = "ten")]
@@ -44,41 +44,41 @@ fn ten() -> u32 {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Found {
+pub(crate) struct Found {
     orders: Vec<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct Sum {
+pub(crate) struct Sum {
     a: i64,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Payout {
+pub(crate) struct Payout {
     to: String,
     amount_cents: u32,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct Message {
+pub(crate) struct Message {
     to: String,
     text: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Sent {
+pub(crate) struct Sent {
     to: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct Act {
+pub(crate) struct Act {
     #[serde(rename = "do")]
     how: How,
 }
 
 #[derive(Default, Serialize, JsonSchema)]
-pub struct Acted {
+pub(crate) struct Acted {
     #[schemars(range(max = 99))]
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ impl Acted {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum How {
+pub(crate) enum How {
     Ok,
     Declared,
     Undeclared,
@@ -131,7 +131,7 @@ pub enum How {
 }
 
 /// Middleware that stays authoritative.
-pub async fn desk(cx: Invocation<Shop>, next: Next<Shop>) -> Result<Value, HandlerError> {
+pub(crate) async fn desk(cx: Invocation<Shop>, next: Next<Shop>) -> Result<Value, HandlerError> {
     match next.input()["do"].as_str() {
         Some("closed") => return Err(HandlerError::forbidden()),
         Some("no_session") => return Err(HandlerError::unauthenticated()),
@@ -143,7 +143,7 @@ pub async fn desk(cx: Invocation<Shop>, next: Next<Shop>) -> Result<Value, Handl
     next.run().await
 }
 
-pub async fn act(cx: Invocation<Shop>, Act { how }: Act) -> Result<Acted, HandlerError> {
+pub(crate) async fn act(cx: Invocation<Shop>, Act { how }: Act) -> Result<Acted, HandlerError> {
     let state = &cx.app().0;
     let attempt = cx.agent().map_or(0, |it| it.attempt);
     let done = || Ok(Acted::at(attempt));
@@ -197,7 +197,7 @@ async fn signal_to_go(state: &super::State) {
     state.go_on.acquire().await.unwrap().forget();
 }
 
-pub async fn refund(cx: Invocation<Shop>, input: Refund) -> Result<Refunded, HandlerError> {
+pub(crate) async fn refund(cx: Invocation<Shop>, input: Refund) -> Result<Refunded, HandlerError> {
     if input.order_id == "gone" {
         return Err(NOT_ELIGIBLE.into());
     }
@@ -209,30 +209,30 @@ pub async fn refund(cx: Invocation<Shop>, input: Refund) -> Result<Refunded, Han
     })
 }
 
-pub async fn search(_: Invocation<Shop>, Search { query, limit }: Search) -> Result<Found, HandlerError> {
+pub(crate) async fn search(_: Invocation<Shop>, Search { query, limit }: Search) -> Result<Found, HandlerError> {
     Ok(Found { orders: vec![format!("{} of at most {limit}", query.len())] })
 }
 
-pub async fn purge(_: Invocation<Shop>, (): ()) -> Result<Value, HandlerError> {
+pub(crate) async fn purge(_: Invocation<Shop>, (): ()) -> Result<Value, HandlerError> {
     Ok(json!({"purged": true}))
 }
 
-pub async fn ping(_: Invocation<Shop>, (): ()) -> Result<String, HandlerError> {
+pub(crate) async fn ping(_: Invocation<Shop>, (): ()) -> Result<String, HandlerError> {
     Ok("pong".into())
 }
 
-pub async fn add(_: Invocation<Shop>, Sum { a }: Sum) -> Result<i64, HandlerError> {
+pub(crate) async fn add(_: Invocation<Shop>, Sum { a }: Sum) -> Result<i64, HandlerError> {
     Ok(a.saturating_add(1))
 }
 
-pub async fn echo(_: Invocation<Shop>, mut input: Value) -> Result<Value, HandlerError> {
+pub(crate) async fn echo(_: Invocation<Shop>, mut input: Value) -> Result<Value, HandlerError> {
     Ok(input["value"].take())
 }
 
-pub async fn pay(_: Invocation<Shop>, input: Payout) -> Result<Sent, HandlerError> {
+pub(crate) async fn pay(_: Invocation<Shop>, input: Payout) -> Result<Sent, HandlerError> {
     Ok(Sent { to: format!("{}: {}", input.to, input.amount_cents) })
 }
 
-pub async fn write_to(_: Invocation<Shop>, input: Message) -> Result<Sent, HandlerError> {
+pub(crate) async fn write_to(_: Invocation<Shop>, input: Message) -> Result<Sent, HandlerError> {
     Ok(Sent { to: format!("{}: {} bytes", input.to, input.text.len()) })
 }
