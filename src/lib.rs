@@ -13,6 +13,7 @@ mod builder;
 mod caller;
 mod canonical;
 mod capability;
+mod caught;
 mod clock;
 mod deciding;
 mod discovery;
