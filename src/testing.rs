@@ -48,8 +48,9 @@ use crate::store::{EventFilter, Probe};
 /// When every test begins: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp(1_767_225_600_000_000);
 
-/// Seals stored inputs and keys evidence, so that hashes in trails are stable.
-const KEY: [u8; 32] = [7; 32];
+/// Seals stored inputs and keys evidence, so that hashes in trails are stable. [`TestApp`] uses it unless the builder
+/// brought one.
+pub const KEY: [u8; 32] = [7; 32];
 
 /// How many events one page of a trail has.
 const PAGE: usize = 500;

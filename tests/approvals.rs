@@ -8,7 +8,9 @@ use countersign::{
 };
 use serde_json::json;
 
-use crate::shop::{App, asked, cast, code, json_of, omar, policies_with, refund, refused, shop, shop_without_policies};
+use crate::shop::{
+    App, POLICIES, asked, cast, code, json_of, omar, refund, refused, shop, shop_without_policies, texts,
+};
 
 fn payout(cents: u64) -> serde_json::Value {
     json!({"to": "acme", "amountCents": cents})
@@ -20,8 +22,27 @@ async fn apr_1_a_request_and_its_event_are_one_commit() {
     let before = app.commits();
     let outcome = app.dana().invoke("orders.refund", refund("ord_1", 60_000)).await;
     assert_eq!(app.commits() - before, 1);
-    insta::assert_json_snapshot!(outcome, @"");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_json_snapshot!(outcome, @r#"
+    {
+      "status": "approval_required",
+      "executionId": "exe-1",
+      "approval": {
+        "id": "apr-1",
+        "reasons": [
+          "Refunds above $500 need a manager's approval."
+        ],
+        "types": [
+          "manager"
+        ],
+        "expiresAt": "2026-01-01T01:00:00.000000Z",
+        "inputHash": "sha256:eb054ce8a120d107abd6023a5cd66b801a3767dbc9acc7829058ab0684038b52"
+      }
+    }
+    "#);
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=true
+    "#);
     assert_eq!(app.effects(), Vec::<String>::new());
 }
 
@@ -32,7 +53,40 @@ async fn apr_1_a_request_stores_all_that_a_decision_binds() {
     let call = caller.invoke("orders.refund", refund("ord_1", 60_000)).idempotency_key("k1").correlation_id("talk-1");
     let id = asked(&call.await);
     let view = app.approvals(cast("priya")).show(&id).await.unwrap();
-    insta::assert_json_snapshot!(view, @"");
+    insta::assert_json_snapshot!(view, @r#"
+    {
+      "id": "apr-1",
+      "status": "pending",
+      "capabilityId": "orders.refund",
+      "sideEffect": "write",
+      "risk": "high",
+      "tenant": "default",
+      "surface": "http",
+      "requester": {
+        "id": "dana",
+        "kind": "user",
+        "issuer": "https://i.example"
+      },
+      "client": "bot",
+      "input": {
+        "amountCents": 60000,
+        "orderId": "ord_1"
+      },
+      "inputHash": "sha256:eb054ce8a120d107abd6023a5cd66b801a3767dbc9acc7829058ab0684038b52",
+      "reasons": [
+        "Refunds above $500 need a manager's approval."
+      ],
+      "requirements": [
+        {
+          "type": "manager",
+          "quorum": 1
+        }
+      ],
+      "decisions": [],
+      "requestedAt": "2026-01-01T00:00:00.000000Z",
+      "expiresAt": "2026-01-01T01:00:00.000000Z"
+    }
+    "#);
     let trail = app.trail_of("exe-1").await;
     let binding = trail.entries().last().unwrap().data["bindingHash"].clone();
     assert!(binding.as_str().is_some_and(|it| it.len() > 40), "{binding}");
@@ -69,7 +123,20 @@ async fn apr_2_a_decision_names_one_type_and_each_person_counts_for_one() {
     let done = Decided { id: id.clone(), status: ApprovalState::Approved };
     assert_eq!(decide("fred", "finance").await.unwrap(), done);
     assert_eq!(json_of(&app.dana().resume(&id).await)["output"], json!({"to": "acme: 200000"}));
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=critical sideEffect=external
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+7200s suspended=true
+    exe-1 capability.approved approvalId=apr-1 by=user fay have=1 need=2 type=finance via=direct
+    - management.denied action=approve approvalId=apr-1 code=APPROVER_NOT_ELIGIBLE
+    - management.denied action=approve approvalId=apr-1 code=APPROVER_NOT_ELIGIBLE
+    exe-1 capability.approved approvalId=apr-1 by=user priya have=1 need=1 type=manager via=direct
+    exe-2 capability.requested approvalId=apr-1
+    exe-2 capability.failed attempts=0 code=APPROVAL_PENDING executed=no retryable=true stage=approval
+    exe-1 capability.approved approvalId=apr-1 by=user fred have=2 need=2 type=finance via=direct
+    exe-3 capability.requested approvalId=apr-1 risk=critical sideEffect=external
+    exe-3 capability.started approvalId=apr-1 keyed=false
+    exe-3 capability.completed attempts=1
+    "#);
 }
 
 #[tokio::test]
@@ -91,7 +158,20 @@ async fn apr_2_a_type_that_is_not_asked_for_is_invalid_input() {
     let app = App::new().await;
     let id = app.ask("ord_1").await;
     let error = app.approvals(cast("ada")).approve(&id, "finance").await.unwrap_err();
-    insta::assert_json_snapshot!(error, @"");
+    insta::assert_json_snapshot!(error, @r#"
+    {
+      "code": "INPUT_INVALID",
+      "message": "The input is not valid.",
+      "retryable": false,
+      "details": [
+        {
+          "path": "/type",
+          "keyword": "enum",
+          "nearest": "manager"
+        }
+      ]
+    }
+    "#);
 }
 
 #[tokio::test]
@@ -321,8 +401,21 @@ async fn apr_11_at_the_instant_of_expiry_it_is_expired() {
 async fn apr_11_nobody_in_particular_neither_asks_nor_decides() {
     let app = App::new().await;
     let outcome = app.caller("anonymous").invoke("gifts.send", json!({})).await;
-    insta::assert_json_snapshot!(outcome, @"");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_json_snapshot!(outcome, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-1",
+      "error": {
+        "code": "POLICY_DENIED",
+        "message": "No policy permits this call.",
+        "retryable": false
+      }
+    }
+    "#);
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=low sideEffect=external
+    exe-1 capability.denied publicCode=POLICY_DENIED reason=policy_denied
+    "#);
     assert_eq!(app.approvals(cast("priya")).list(None).await.unwrap(), []);
     let id = app.ask("ord_1").await;
     let nobody = Actor::anonymous().role("manager");
@@ -339,7 +432,17 @@ async fn apr_11_one_requester_has_at_most_a_hundred_pending() {
         ids.push(asked(&call.await));
     }
     let one_more = app.dana().invoke("orders.refund", refund("one-more", 60_000)).await;
-    insta::assert_json_snapshot!(one_more, @"");
+    insta::assert_json_snapshot!(one_more, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-101",
+      "error": {
+        "code": "RATE_LIMITED",
+        "message": "Too many requests are waiting for approval.",
+        "retryable": true
+      }
+    }
+    "#);
     // Others are not held up, and a decided one makes room.
     assert_eq!(code(&app.caller("sam").invoke("orders.refund", refund("o", 60_000)).await), "?");
     app.approvals(cast("priya")).reject(&ids[0], "manager").await.unwrap();
@@ -354,7 +457,18 @@ async fn apr_12_a_capabilitys_own_rule_is_a_gate_like_any_other() {
     assert_eq!(approval.types, ["confirmation"]);
     assert_eq!(approval.expires_at, Timestamp(START.0 + 30 * 60_000_000));
     let trail = app.trail_of(outcome.execution_id()).await;
-    insta::assert_json_snapshot!(trail.entries().last().unwrap().data["policies"], @"");
+    insta::assert_json_snapshot!(trail.entries().last().unwrap().data["policies"], @r#"
+    [
+      {
+        "effect": "gate",
+        "id": "capability:messages.send:approval"
+      },
+      {
+        "effect": "permit",
+        "id": "support-may-write"
+      }
+    ]
+    "#);
     // What an approver sees has the display redaction; what runs is the exact input.
     let view = app.approvals(cast("priya")).show(&approval.id).await.unwrap();
     assert_eq!(view.input, Some(json!({"to": "lee"})));
@@ -364,11 +478,16 @@ async fn apr_12_a_capabilitys_own_rule_is_a_gate_like_any_other() {
 
 #[tokio::test]
 async fn apr_12_a_type_that_nobody_could_approve_is_a_start_up_error() {
-    let orphan = policies_with(r#"context.requirement == "finance""#, r#"context.requirement == "nobody""#);
-    let built = shop_without_policies().policies(orphan).database("sqlite:never-made/x.db");
+    let orphan = POLICIES
+        .replace(r#"context.requirement == "finance""#, r#"context.requirement == "nobody""#)
+        .replace(r#"permit (principal in Role::"admin""#, r#"forbid (principal in Role::"admin""#);
+    let built = shop_without_policies().policies(texts(&orphan));
     let place = Place::new().unwrap();
     let error = built.database(format!("sqlite:{}", place.database().display())).build().await.err().unwrap();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @r#"
+    the engine cannot be built, 1 problem
+      `shop.cedar:57:1`: nobody can give an approval of type `finance` (policy `payouts-need-finance`); permit `Countersign::Action::"approve"` when `context.requirement == "finance"`
+    "#);
 }
 
 #[tokio::test]
@@ -381,5 +500,19 @@ async fn withdrawing_is_for_the_requester_and_for_operators() {
     assert_eq!(app.approvals(cast("olga")).withdraw(&theirs).await.unwrap().status, ApprovalState::Withdrawn);
     assert_eq!(code(&app.dana().resume(&theirs).await), "APPROVAL_WITHDRAWN");
     assert_eq!(refused(app.approvals(cast("priya")).approve(&mine, "manager").await), ErrorCode::ApprovalWithdrawn);
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=true
+    exe-2 capability.requested risk=high sideEffect=write
+    exe-2 capability.approval_requested approvalId=apr-2 existing=false expiresAt=+3600s suspended=true
+    exe-2 capability.approved approvalId=apr-2 by=user priya have=1 need=1 type=manager via=direct
+    - management.denied action=withdraw approvalId=apr-1 code=APPROVAL_NOT_FOUND
+    - management.denied action=withdraw approvalId=apr-1 code=APPROVER_NOT_ELIGIBLE
+    exe-1 capability.approval_withdrawn approvalId=apr-1 by=requester
+    exe-2 capability.approval_withdrawn approvalId=apr-2 by=operator
+    - management.done action=withdraw approvalId=apr-2
+    exe-3 capability.requested approvalId=apr-2
+    exe-3 capability.failed attempts=0 code=APPROVAL_WITHDRAWN executed=no retryable=false stage=approval
+    - management.denied action=approve approvalId=apr-1 code=APPROVAL_WITHDRAWN
+    "#);
 }

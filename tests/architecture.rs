@@ -15,6 +15,7 @@ fn sources() -> Vec<(String, String)> {
             } else if path.extension().is_some_and(|it| it == "rs") {
                 let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
                 let text = std::fs::read_to_string(&path).unwrap();
+                let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default(); // a file's tests come last
                 let code = text.lines().map(|it| it.split("//").next().unwrap_or_default());
                 found.push((name, code.collect::<Vec<_>>().join("\n")));
             }

@@ -28,7 +28,12 @@ const PROOFS: [Proof; 19] = [
         "identified.clone()",
         "E0308",
     ),
-    pipeline("leave the schema out", "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?", "exposed", "E0308"),
+    pipeline(
+        "leave the schema out",
+        "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",
+        "exposed",
+        "E0308",
+    ),
     pipeline("leave policy out", "policy::decide(trail.at(Stage::Policy), valid)?", "valid", "E0308"),
     pipeline(
         "swap schema and policy",
@@ -42,21 +47,36 @@ const PROOFS: [Proof; 19] = [
         "idempotency::begin(trail, permit, &self.store)",
         "E0308",
     ),
-    pipeline("run what is only answered", "Approval::Granted(grant) => grant,", "Approval::Known(known) => known,", "E0308"),
+    pipeline(
+        "run what is only answered",
+        "Approval::Granted(grant) => grant,",
+        "Approval::Known(known) => known,",
+        "E0308",
+    ),
     pipeline(
         "forge a grant",
         "Approval::Granted(grant) => grant,",
         "Approval::Granted(_) => crate::stage::approval::Grant { permit, slot: None },",
         "E0451",
     ),
-    pipeline("run without a beginning", "self.perform(trail, &begun, body)", "self.perform(trail, &identified, body)", "E0308"),
+    pipeline(
+        "run without a beginning",
+        "self.perform(trail, &begun, body)",
+        "self.perform(trail, &identified, body)",
+        "E0308",
+    ),
     pipeline(
         "begin twice",
         "let ended = self.perform(",
         "let _ = idempotency::begin(trail, grant, &self.store).await; let ended = self.perform(",
         "E0382",
     ),
-    pipeline("leave a claim behind", "self.perform(trail, &begun, body).await;", "self.perform(trail, &begun, body).await?;", "E0277"),
+    pipeline(
+        "leave a claim behind",
+        "self.perform(trail, &begun, body).await;",
+        "self.perform(trail, &begun, body).await?;",
+        "E0277",
+    ),
     pipeline(
         "end twice",
         "match record::finish(trail, begun, ended, &self.store, &self.clock).await? {",
@@ -76,7 +96,12 @@ const PROOFS: [Proof; 19] = [
         "let checked = raw;",
         "E0308",
     ),
-    pipeline("leave redaction out", "redaction::apply(trail.at(Stage::Redaction), begun, checked)", "Ok(checked)", "E0308"),
+    pipeline(
+        "leave redaction out",
+        "redaction::apply(trail.at(Stage::Redaction), begun, checked)",
+        "Ok(checked)",
+        "E0308",
+    ),
     pipeline(
         "forge an output",
         "let checked = output::check(trail.at(Stage::Output), begun, raw)?;",

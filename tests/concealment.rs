@@ -22,10 +22,33 @@ async fn r8_three_refusals_are_byte_identical_and_the_fourth_is_a_denial() {
         shown.push(text.replace(name, "NAME").replace(outcome.execution_id().as_str(), "EXE"));
     }
     shown.dedup();
-    insta::assert_snapshot!(shown.join("\n"), @"");
+    insta::assert_snapshot!(shown.join("\n"), @r#"{"status":"failed","executionId":"EXE","error":{"code":"CAPABILITY_NOT_FOUND","message":"There is no capability `NAME`.","retryable":false}}"#);
     let denied = app.dana().invoke("orders.refund", refund("ord_1", 900_000)).await;
-    insta::assert_json_snapshot!(denied, @"");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_json_snapshot!(denied, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-6",
+      "error": {
+        "code": "POLICY_DENIED",
+        "message": "Refunds of $5,000 and more are not possible.",
+        "retryable": false
+      }
+    }
+    "#);
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested
+    exe-1 capability.denied publicCode=CAPABILITY_NOT_FOUND reason=unknown
+    exe-2 capability.requested risk=critical sideEffect=destructive
+    exe-2 capability.denied publicCode=CAPABILITY_NOT_FOUND reason=not_exposed
+    exe-3 capability.requested risk=critical sideEffect=external
+    exe-3 capability.denied publicCode=CAPABILITY_NOT_FOUND reason=not_exposed
+    exe-4 capability.requested risk=low sideEffect=read
+    exe-4 capability.denied publicCode=CAPABILITY_NOT_FOUND reason=hidden
+    exe-5 capability.requested risk=high sideEffect=write
+    exe-5 capability.denied publicCode=CAPABILITY_NOT_FOUND reason=hidden
+    exe-6 capability.requested risk=high sideEffect=write
+    exe-6 capability.denied publicCode=POLICY_DENIED reason=policy_denied
+    "#);
 }
 
 #[tokio::test]
@@ -67,7 +90,7 @@ async fn nobody_is_told_anything_without_an_actor() {
         shown.push(serde_json::to_string(&outcome).unwrap().replace(outcome.execution_id().as_str(), "EXE"));
     }
     shown.dedup();
-    insta::assert_snapshot!(shown.join("\n"), @"");
+    insta::assert_snapshot!(shown.join("\n"), @r#"{"status":"failed","executionId":"EXE","error":{"code":"UNAUTHENTICATED","message":"The caller is not authenticated.","retryable":false}}"#);
     for malformed in ["", "  ", "a\nb", &"x".repeat(513)] {
         let outcome = app.on_behalf_of(countersign::Actor::user(malformed)).invoke("ping", json!({})).await;
         assert_eq!(crate::shop::code(&outcome), "UNAUTHENTICATED", "{malformed:?}");

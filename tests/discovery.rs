@@ -9,8 +9,25 @@ async fn a_listing_shows_what_some_input_could_get_allowed() {
     let app = App::new().await;
     let listed = app.dana().capabilities(Filter::all()).await.unwrap();
     let lines: Vec<_> = listed.iter().map(|it| format!("{} {:?}", it.id, it.requires_approval)).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    orders.search Never
+    orders.refund Sometimes
+    ping Never
+    sums.add Never
+    act.none Never
+    act.read Never
+    act.retried Never
+    act.write Never
+    act.again Never
+    act.external Never
+    echo.write Never
+    echo.quiet Never
+    echo.keyed Never
+    payouts.send Always
+    messages.send Always
+    gifts.send Always
+    "#);
+    insta::assert_snapshot!(app.lines().await, @"- capabilities.discovered count=16");
 }
 
 #[tokio::test]
@@ -31,7 +48,38 @@ async fn a_descriptor_says_what_a_model_needs() {
     let app = App::new().await;
     let listed = app.dana().capabilities(Filter::all().ids(["orders.refund"])).await.unwrap();
     assert_eq!(listed[0].requires_approval, RequiresApproval::Sometimes);
-    insta::assert_json_snapshot!(listed[0], @"");
+    insta::assert_json_snapshot!(listed[0], @r#"
+    {
+      "id": "orders.refund",
+      "description": "Refund an order, fully or in part.",
+      "inputSchema": {
+        "type": "object",
+        "properties": {
+          "orderId": {
+            "type": "string"
+          },
+          "amountCents": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 4294967295
+          }
+        },
+        "required": [
+          "orderId",
+          "amountCents"
+        ],
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "additionalProperties": false
+      },
+      "sideEffect": "write",
+      "risk": "high",
+      "tags": [
+        "money",
+        "orders"
+      ],
+      "requiresApproval": "sometimes"
+    }
+    "#);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use countersign::{
 };
 use serde_json::{Value, json};
 
-use crate::shop::{App, act, cast, code, draft, json_of, omar, refund, refused, shop, signal};
+use crate::shop::{ACT_TIMEOUT, App, act, cast, code, draft, json_of, omar, refund, refused, shop, signal};
 
 /// An execution of which nobody knows whether it happened, under the key `k`.
 async fn unknown(app: &App) -> Outcome {
@@ -78,7 +78,12 @@ async fn exe_7_a_late_finish_settles_it_and_replays() {
         (code(&it) == "-").then_some(it)
     });
     assert_eq!(json_of(&replay.await)["output"], json!({"attempt": 1, "more": "late"}));
-    insta::assert_snapshot!(app.lines_of(&outcome).await, @"");
+    insta::assert_snapshot!(app.lines_of(&outcome).await, @r#"
+    exe-1 capability.requested risk=low sideEffect=write
+    exe-1 capability.started keyed=true
+    exe-1 capability.cancelled code=TIMEOUT executed=unknown
+    exe-1 capability.reconciled applied=true by=late_finish to=completed
+    "#);
 }
 
 /// Waits, in real time, for what another task is about to do.
@@ -102,7 +107,7 @@ fn hooked(answer: Reconciliation, asked: &Asked) -> countersign::EngineBuilder<c
         let answer = answer.clone();
         async move { answer }
     };
-    let hanging = draft("act.hooked", SideEffect::Write).timeout(Duration::from_secs(4)).reconcile(hook);
+    let hanging = draft("act.hooked", SideEffect::Write).timeout(ACT_TIMEOUT).reconcile(hook);
     let input = json!({"type": "object", "properties": {"do": {"type": "string"}}, "additionalProperties": false});
     let output = json!({"type": "object", "properties": {"ref": {"type": "string"}}});
     let handler = |cx: countersign::Invocation<crate::shop::Shop>, _: Value| async move {
@@ -111,7 +116,7 @@ fn hooked(answer: Reconciliation, asked: &Asked) -> countersign::EngineBuilder<c
         cx.app().0.asked.add_permits(1);
         std::future::pending::<Result<Value, countersign::HandlerError>>().await
     };
-    shop().capability(hanging.json_handler(input, output, handler)).sweep(Duration::from_secs(5))
+    shop().capability(hanging.json_handler(input, output, handler)).sweep(Duration::from_secs(6))
 }
 
 #[tokio::test]
@@ -217,7 +222,17 @@ async fn exe_9_what_ran_is_answered_and_its_record_is_retried() {
     app.state.go_on.add_permits(1);
     let mut running = std::pin::pin!(running);
     let outcome = eventually_step(&app, &mut running).await;
-    insta::assert_json_snapshot!(outcome, @"");
+    insta::assert_json_snapshot!(json_of(&outcome), @r#"
+    {
+      "status": "completed",
+      "executionId": "exe-1",
+      "output": {
+        "attempt": 1
+      },
+      "replayed": false,
+      "recorded": false
+    }
+    "#);
     let open = app.executions(cast("dana")).show(outcome.execution_id()).await.unwrap();
     assert_eq!(open.status, ExecutionStatus::Running);
     app.break_store(false);
@@ -268,7 +283,7 @@ async fn exe_10_abandoned_handlers_are_capped_for_each_capability() {
     for _ in 0..32 {
         signal(&app.state.entered).await;
     }
-    app.clock().advance(Duration::from_secs(4));
+    app.clock().advance(ACT_TIMEOUT);
     for _ in 0..32 {
         signal(&app.state.asked).await;
     }
@@ -289,7 +304,20 @@ async fn an_execution_is_shown_to_its_requester_and_to_readers() {
     let outcome = app.dana().invoke("orders.refund", refund("ord_1", 100)).await;
     let id = outcome.execution_id().as_str();
     let show = async |who: Identity, id: &str| app.executions(who).show(id).await;
-    insta::assert_json_snapshot!(show(cast("dana").into(), id).await.unwrap(), @"");
+    insta::assert_json_snapshot!(show(cast("dana").into(), id).await.unwrap(), @r#"
+    {
+      "id": "exe-1",
+      "status": "completed",
+      "capabilityId": "orders.refund",
+      "tenant": "default",
+      "actor": {
+        "id": "dana",
+        "kind": "user"
+      },
+      "startedAt": "2026-01-01T00:00:00.000000Z",
+      "endedAt": "2026-01-01T00:00:00.000000Z"
+    }
+    "#);
     assert!(show(cast("aldo").into(), id).await.is_ok());
     let unknown = show(cast("dana").into(), "exe-999").await.unwrap_err();
     for (who, id) in [
@@ -335,9 +363,9 @@ async fn shutting_down_cancels_what_outlasts_its_patience() {
     let app = App::new().await;
     let running = app.dana().invoke("act.write", act("obey")).start();
     signal(&app.state.entered).await;
-    let (outcome, (), ()) = tokio::join!(running, app.engine().shutdown(Duration::from_secs(5)), async {
+    let (outcome, (), ()) = tokio::join!(running, app.engine().shutdown(Duration::from_secs(2)), async {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        app.clock().advance(Duration::from_secs(5));
+        app.clock().advance(Duration::from_secs(2));
     });
     assert_eq!(code(&outcome), "CANCELLED");
 }

@@ -130,7 +130,22 @@ async fn a_declared_error_shows_its_code_and_its_sentence() {
     let outcome = app.dana().invoke("orders.search", json!({"query": "x", "limit": 51})).await;
     assert_eq!(code(&outcome), "INPUT_INVALID");
     let outcome = app.dana().invoke("act.write", act("declared")).await;
-    insta::assert_json_snapshot!(outcome, @"");
+    insta::assert_json_snapshot!(outcome, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-2",
+      "error": {
+        "code": "EXECUTION_FAILED",
+        "message": "The order cannot be refunded.",
+        "retryable": false,
+        "details": [
+          {
+            "code": "NOT_ELIGIBLE"
+          }
+        ]
+      }
+    }
+    "#);
 }
 
 #[tokio::test]
@@ -139,7 +154,13 @@ async fn a_retry_keeps_its_execution_and_notes_each_attempt() {
     let outcome = app.retrying(app.dana().invoke("act.retried", act("busy")).start()).await;
     assert_eq!(json_of(&outcome)["output"], json!({"attempt": 3}));
     assert_eq!(app.effects(), ["act.retried #1", "act.retried #2", "act.retried #3"]);
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=low sideEffect=read
+    exe-1 capability.started keyed=false
+    exe-1 capability.retried attempt=2 previousCode=EXECUTION_FAILED
+    exe-1 capability.retried attempt=3 previousCode=EXECUTION_FAILED
+    exe-1 capability.completed attempts=3
+    "#);
 }
 
 #[tokio::test]
@@ -254,7 +275,40 @@ async fn a_handler_is_told_who_asks_and_from_where() {
     let id = asked(&caller.invoke("orders.refund", refund("o", 60_000)).correlation_id("talk-1").await);
     app.approvals(Identity::new(cast("priya")).tenant("t1")).approve(&id, "manager").await.unwrap();
     assert_eq!(code(&caller.resume(&id).await), "-");
-    insta::assert_json_snapshot!(app.agents(), @"");
+    insta::assert_json_snapshot!(app.agents(), @r#"
+    [
+      {
+        "executionId": "exe-2",
+        "capabilityId": "orders.refund",
+        "surface": "http",
+        "tenant": "t1",
+        "actor": {
+          "id": "dana",
+          "kind": "user",
+          "name": "Dana",
+          "roles": [
+            "support"
+          ],
+          "scopes": [],
+          "attributes": {}
+        },
+        "client": "bot",
+        "approval": {
+          "id": "apr-1",
+          "approvers": [
+            {
+              "id": "priya",
+              "kind": "user"
+            }
+          ]
+        },
+        "correlationId": "talk-1",
+        "idempotencyKey": "rKYBDV85v2qCnRJPtubO-0gbuRYZW6XbS5EAMsWLNic",
+        "attempt": 1,
+        "fence": 1
+      }
+    ]
+    "#);
 }
 
 #[tokio::test]
@@ -305,7 +359,11 @@ async fn a_redaction_that_fails_withholds_the_output_and_ends_the_execution() {
     let call = || app.dana().invoke("names.set", json!({})).idempotency_key("k");
     let outcome = call().await;
     assert_eq!(code(&outcome), "OUTPUT_INVALID");
-    insta::assert_snapshot!(app.lines_of(&outcome).await, @"");
+    insta::assert_snapshot!(app.lines_of(&outcome).await, @r#"
+    exe-1 capability.requested risk=low sideEffect=write
+    exe-1 capability.started keyed=true
+    exe-1 capability.failed attempts=1 code=OUTPUT_INVALID executed=yes retryable=false stage=redaction
+    "#);
     assert_eq!(code(&call().await), "OUTPUT_INVALID");
     assert_eq!(app.runs(), 1);
 }

@@ -75,7 +75,13 @@ async fn apr_4_approved_inline_the_same_execution_goes_on() {
     let (app, desk) = desk([Answer::Says("priya", "manager", Verdict::Approve)]).await;
     let outcome = app.dana().invoke("orders.refund", refund("ord_1", 60_000)).await;
     assert_eq!(json_of(&outcome)["output"], json!({"approvers": ["priya"], "refundId": "ord_1-60000"}));
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=false
+    exe-1 capability.approved approvalId=apr-1 by=user priya have=1 need=1 type=manager via=inline
+    exe-1 capability.started approvalId=apr-1 keyed=false
+    exe-1 capability.completed attempts=1
+    "#);
     assert_eq!(desk.asked().len(), 1);
     assert_eq!(desk.asked()[0].status, ApprovalState::Pending);
     assert_eq!(desk.asked()[0].input, Some(refund("ord_1", 60_000)));
@@ -95,7 +101,12 @@ async fn apr_4_rejected_inline_ends_the_call() {
     let (app, _) = desk([Answer::Says("priya", "manager", Verdict::Reject)]).await;
     let outcome = app.dana().invoke("orders.refund", refund("ord_1", 60_000)).await;
     assert_eq!(code(&outcome), "APPROVAL_REJECTED");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=false
+    exe-1 capability.rejected approvalId=apr-1 by=user priya have=0 need=1 type=manager via=inline
+    exe-1 capability.failed attempts=0 code=APPROVAL_REJECTED executed=no retryable=false stage=approval
+    "#);
     assert_eq!(app.runs(), 0);
 }
 
@@ -121,7 +132,11 @@ async fn apr_4_no_answer_within_fifty_seconds_suspends() {
     app.clock().advance(Duration::from_secs(50));
     let outcome = call.await;
     assert_eq!(code(&outcome), "?");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=false
+    exe-1 capability.approval_requested approvalId=apr-1 existing=true expiresAt=+3600s suspended=true
+    "#);
     // A lapsed wait decided nothing (APR-11).
     let view = app.approvals(cast("priya")).show(&asked(&outcome)).await.unwrap();
     assert_eq!((view.status, view.decisions.len()), (ApprovalState::Pending, 0));
@@ -147,7 +162,11 @@ async fn cancelling_a_call_that_waits_for_its_approver_ends_it_and_spends_nothin
     signal(&desk.waiting.0).await;
     call.cancel();
     assert_eq!(code(&call.await), "CANCELLED");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=false
+    exe-1 capability.cancelled code=CANCELLED executed=no
+    "#);
     let id = desk.asked()[0].id.clone();
     assert_eq!(app.approvals(cast("priya")).approve(&id, "manager").await.unwrap().status, ApprovalState::Approved);
     assert_eq!(refused(app.approvals(cast("paul")).approve(&id, "manager").await), ErrorCode::ApprovalAlreadyDecided);

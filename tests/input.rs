@@ -31,7 +31,15 @@ async fn r9_a_misspelled_member_is_no_silent_default() {
         "orderId": {"type": "string"}, "dry_run": {"type": "boolean", "default": true}}});
     let app = App::with(taking(schema)).await;
     let details = problems(&app, json!({"orderId": "ord_1", "dryrun": false})).await;
-    insta::assert_json_snapshot!(details, @"");
+    insta::assert_json_snapshot!(details, @r#"
+    [
+      {
+        "path": "/dryrun",
+        "keyword": "additionalProperties",
+        "nearest": "dry_run"
+      }
+    ]
+    "#);
     assert_eq!(app.runs(), 0);
     assert_eq!(app.approvals(cast("priya")).list(None).await.unwrap(), []);
     assert_eq!(json_of(&app.dana().invoke("input.echo", json!({"orderId": "o"})).await)["output"]["dry_run"], true);
@@ -54,7 +62,14 @@ async fn r10_a_repeated_member_is_an_error_with_its_path() {
     let nested = json!({"type": "object", "additionalProperties": false, "properties": {"list": {"type": "array", "items":
         {"type": "object", "properties": {"a": {"type": "integer"}}}}}});
     let app = App::with(taking(nested)).await;
-    insta::assert_json_snapshot!(problems(&app, JsonInput::text(r#"{"list":[{"a":1},{"a":1,"a":2}]}"#)).await, @"");
+    insta::assert_json_snapshot!(problems(&app, JsonInput::text(r#"{"list":[{"a":1},{"a":1,"a":2}]}"#)).await, @r#"
+    [
+      {
+        "path": "/list/1/a",
+        "keyword": "duplicate member"
+      }
+    ]
+    "#);
     assert_eq!(app.runs(), 0);
 }
 
@@ -108,7 +123,23 @@ async fn r13_a_remote_reference_is_a_registration_error_and_nothing_is_fetched()
 async fn r21_invalid_and_gated_is_invalid_and_nothing_is_filed() {
     let app = App::new().await;
     let outcome = app.dana().invoke("orders.refund", json!({"orderId": "o", "amountCents": "120000"})).await;
-    insta::assert_json_snapshot!(outcome, @"");
+    insta::assert_json_snapshot!(outcome, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-1",
+      "error": {
+        "code": "INPUT_INVALID",
+        "message": "The input is not valid.",
+        "retryable": false,
+        "details": [
+          {
+            "path": "/amountCents",
+            "keyword": "type"
+          }
+        ]
+      }
+    }
+    "#);
     assert_eq!(app.approvals(cast("priya")).list(None).await.unwrap(), []);
 }
 
@@ -189,7 +220,17 @@ async fn what_no_parser_should_let_through_is_invalid() {
 async fn an_invalid_call_from_whom_policy_refuses_anyway_is_told_that() {
     let app = App::new().await;
     let stranger = app.caller("stranger").invoke("orders.refund", json!({"nonsense": true})).await;
-    insta::assert_json_snapshot!(stranger, @"");
+    insta::assert_json_snapshot!(stranger, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-1",
+      "error": {
+        "code": "POLICY_DENIED",
+        "message": "No policy permits this call.",
+        "retryable": false
+      }
+    }
+    "#);
     let bad_key = app.caller("stranger").invoke("orders.refund", refund("o", 1)).idempotency_key("").await;
     assert_eq!(code(&bad_key), "POLICY_DENIED");
 }

@@ -16,6 +16,7 @@ mod idempotency;
 mod inline;
 mod input;
 mod order;
+mod panics;
 mod policies;
 mod properties;
 mod registration;

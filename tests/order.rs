@@ -47,7 +47,24 @@ async fn the_earlier_stage_speaks() {
     row("9/11 no context, forbidden", app.dana().invoke("act.write", act("closed")).await).await;
     app.fail_contexts(false);
     row("11/12 failed, never an output", app.dana().invoke("act.write", act("declared")).await).await;
-    insta::assert_snapshot!(table, @"");
+    insta::assert_snapshot!(table, @r#"
+    3/4  no actor, unknown             UNAUTHENTICATED at actor
+    3/6  no actor, invalid             UNAUTHENTICATED at actor
+    4/6  unknown, invalid              CAPABILITY_NOT_FOUND at unknown
+    4/6  unknown, bad key              CAPABILITY_NOT_FOUND at unknown
+    5/6  not exposed, invalid          CAPABILITY_NOT_FOUND at not_exposed
+    5/6  hidden, invalid               CAPABILITY_NOT_FOUND at hidden
+    5/7  hidden, denied                CAPABILITY_NOT_FOUND at hidden
+    6/6  bad key, invalid              IDEMPOTENCY_KEY_INVALID at schema
+    6/7  invalid, too large            INPUT_INVALID at schema
+    6/7  invalid, never permitted      POLICY_DENIED at policy_denied
+    7/8  denied, gated                 POLICY_DENIED at policy_denied
+    7/8  denied, key reused            POLICY_DENIED at policy_denied
+    8/9  key reused, no context        IDEMPOTENCY_KEY_REUSED at approval
+    8/9  gated, no context             ? at -
+    9/11 no context, forbidden         EXECUTION_FAILED at idempotency
+    11/12 failed, never an output      EXECUTION_FAILED at handler
+    "#);
 }
 
 async fn anything(_: countersign::Invocation<Shop>, input: Value) -> Result<Value, countersign::HandlerError> {

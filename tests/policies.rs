@@ -69,9 +69,30 @@ async fn the_policy_matrix() {
 async fn r15_a_forbid_that_errs_is_a_failure_and_no_pass() {
     let app = App::new().await;
     let outcome = app.dana().invoke("sums.add", json!({"a": 9_007_199_254_740_991_i64})).await;
-    insta::assert_json_snapshot!(outcome, @"");
+    insta::assert_json_snapshot!(outcome, @r#"
+    {
+      "status": "failed",
+      "executionId": "exe-1",
+      "error": {
+        "code": "POLICY_FAILED",
+        "message": "The operation failed.",
+        "retryable": false
+      }
+    }
+    "#);
     let trail = app.trail_of(outcome.execution_id()).await;
-    insta::assert_json_snapshot!(trail.entries().last().unwrap().data, @"");
+    insta::assert_json_snapshot!(trail.entries().last().unwrap().data, @r#"
+    {
+      "errors": [
+        {
+          "kind": "integer_overflow",
+          "policy": "sums-must-be-small"
+        }
+      ],
+      "publicCode": "POLICY_FAILED",
+      "reason": "policy_failed"
+    }
+    "#);
     assert_eq!(app.runs(), 0);
     assert_eq!(code(&app.dana().invoke("sums.add", json!({"a": 1})).await), "POLICY_DENIED");
     assert_eq!(code(&app.dana().invoke("sums.add", json!({"a": 0})).await), "-");
@@ -133,7 +154,12 @@ async fn r18_a_rule_that_can_never_match_is_refused_with_its_place() {
         }
         writeln!(texts_of, "{}", error.problems[0].what).unwrap();
     }
-    insta::assert_snapshot!(texts_of, @"");
+    insta::assert_snapshot!(texts_of, @r#"
+    for policy `new`, unrecognized action `Action::"orders.refnd"` (policy `new`)
+    for policy `new`, attribute `input.amountCent` in context for Action::"orders.refund" not found (policy `new`)
+    it can never apply, whatever the request (policy `new`)
+    there is no capability `no.such` (policy `new`)
+    "#);
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("shop.cedar"), POLICIES).unwrap();
     std::fs::write(directory.path().join("rules.cedar.txt"), "permit (principal, action, resource);").unwrap();
@@ -213,7 +239,7 @@ async fn a_set_that_does_not_load_does_not_start() {
     let error = refused(texts("permit (principal, action, resource)")).await;
     assert_eq!(error.problems.len(), 1, "{error}");
     let place = Place::new().unwrap();
-    let bad = shop_without_policies().policies(texts("nonsense"));
+    let bad = shop_without_policies().policies(texts("nonsense")).sealing_key(countersign::testing::KEY);
     assert!(bad.database(format!("sqlite:{}", place.database().display())).build().await.is_err());
     // It is on record all the same.
     let app = App::open(crate::shop::shop(), &place).await;

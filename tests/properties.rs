@@ -261,7 +261,9 @@ fn bearing(target: &str, marked: &Value, right: bool) -> JsonInput {
         "messages.send" if right => json!({"to": text, "text": text}),
         "payouts.send" if right => json!({"to": text, "amountCents": 1}),
         _ => {
-            return JsonInput::text(json!({text: marked, "orderId": marked, "do": marked, "query": marked}).to_string());
+            return JsonInput::text(
+                json!({text: marked, "orderId": marked, "do": marked, "query": marked}).to_string(),
+            );
         }
     };
     value.into()
@@ -392,7 +394,7 @@ async fn behave(app: &App, (capability, how, meanwhile, keyed): (&str, &str, Mea
         Meanwhile::Waits => app.state.go_on.add_permits(1),
         Meanwhile::RunsOutOfTime => {}
     }
-    let outcome = pass(&mut call, 100).await;
+    let outcome = pass(&mut call, 250).await;
     assert!(outcome.is_some(), "{capability} {how} {meanwhile:?}");
     app.state.go_on.add_permits(1); // the late ones finish
 }

@@ -28,7 +28,17 @@ async fn every_problem_of_every_capability_is_reported_with_what_to_do() {
         .capability(draft("a.b_c", SideEffect::Write).retries(1).json_handler(closed(), json!({}), echo))
         .capability(draft("a_b.c", SideEffect::Read).json_handler(closed(), json!({}), echo))
         .capability(draft("a_b.c", SideEffect::Read).json_handler(json!({"type": "object"}), json!({}), echo));
-    insta::assert_snapshot!(refused(builder).await, @"");
+    insta::assert_snapshot!(refused(builder).await, @r#"
+    the engine cannot be built, 8 problems
+      `a_b.c`: `a.b_c` and `a_b.c` both have the tool name `a_b_c`; give one of them another with `tool_name`
+      `a_b.c`: capabilities 3 and 4 both have the id `a_b.c`; rename one of them
+      `Orders.Refund`: the id is not a dot path; use lower-case letters, digits, `_` and single dots, at most 128: `orders.refund`
+      `Orders.Refund`: it has no description; say with `description` what it does and when to use it
+      `Orders.Refund`: it has no risk; say with `risk` how bad a wrong call is
+      `Orders.Refund`: `redact_output`: the schema has no `/nothing`; correct it, or declare the member in the schema; members of a map are `*`
+      `a.b_c`: a write that is not idempotent is retried; remove `retries`, or declare with `idempotent` that running twice with one key is running once
+      `a_b.c`: input schema: the root does not say whether undeclared members are allowed; close it with `"additionalProperties": false`, or open it with `true`
+    "#);
 }
 
 #[tokio::test]
@@ -45,7 +55,11 @@ async fn r12_what_a_validator_would_ignore_is_reported_when_registering() {
             json!({}),
             echo,
         ));
-    insta::assert_snapshot!(refused(builder).await, @"");
+    insta::assert_snapshot!(refused(builder).await, @r#"
+    the engine cannot be built, 2 problems
+      `a`: input schema: `/properties/a`: unknown format `luhn`, which would check nothing; use a format of JSON Schema 2020-12, or `pattern`
+      `b`: input schema: `/properties/a`: keyword `nullable` would be ignored; write `"type": ["string", "null"]`
+    "#);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use countersign::testing::Place;
 use countersign::{Actor, ErrorCode, Identity, Outcome};
 use serde_json::{Value, json};
 
-use crate::shop::{App, Shop, act, asked, cast, code, json_of, omar, policies_with, refund, refused, shop};
+use crate::shop::{App, POLICIES, Shop, act, asked, cast, code, json_of, omar, refund, refused, shop, texts};
 
 #[tokio::test]
 async fn r19_no_forged_approval_runs_anything() {
@@ -41,14 +41,14 @@ async fn r21_a_schema_that_was_tightened_runs_nothing_and_spends_nothing() {
     let place = Place::new().unwrap();
     let id = App::open(shop(), &place).await.approved("ord_1").await;
     let input = json!({"type": "object", "additionalProperties": false, "properties": {"orderId": {"type": "string"},
-        "amountCents": {"type": "integer", "maximum": 50_001}}});
+        "amountCents": {"type": "integer", "maximum": 50_001}}, "required": ["amountCents"]});
     let tightened = crate::shop::refund_draft().json_handler(
         input,
         json!({"type": "object", "properties": {"gatewayRef": {}}}),
         |_: countersign::Invocation<Shop>, _: Value| async { Ok::<_, countersign::HandlerError>(json!({})) },
     );
     let builder = crate::shop::everything_but(&["orders.refund"]).capability(tightened);
-    let after = App::open(builder.policies(policies_with("for tests", "for tests")), &place).await;
+    let after = App::open(builder.policies(texts(POLICIES)), &place).await;
     let outcome = after.dana().resume(&id).await;
     assert_eq!(outcome.error().unwrap().message, "The input schema changed since this was asked for. Ask again.");
     let view = after.approvals(cast("priya")).show(&id).await.unwrap();
@@ -153,7 +153,8 @@ async fn r34_a_declared_error_is_never_an_invalid_output() {
     let outcome = app.dana().invoke("orders.refund", refund("gone", 1)).await;
     assert_eq!(
         json_of(&outcome)["error"],
-        json!({"code": "EXECUTION_FAILED", "message": "The operation failed.", "retryable": false})
+        json!({"code": "EXECUTION_FAILED", "message": "The order cannot be refunded.", "retryable": false,
+            "details": [{"code": "NOT_ELIGIBLE"}]})
     );
     let outcome = app.dana().invoke("act.write", act("declared")).await;
     assert_eq!(json_of(&outcome)["error"]["details"], json!([{"code": "NOT_ELIGIBLE"}]));
@@ -306,7 +307,7 @@ async fn r39_writer() {
     let Ok(database) = std::env::var(WRITER) else {
         return eprintln!("r39_writer runs as a child of r39_two_processes_write_one_database");
     };
-    let builder = shop().database(format!("sqlite:{database}")).sealing_key([7; 32]);
+    let builder = shop().database(format!("sqlite:{database}")).sealing_key(countersign::testing::KEY);
     let engine = builder.build().await.unwrap();
     let state = std::sync::Arc::new(crate::shop::State::default());
     let dana = engine.on_behalf_of(cast("dana"), Shop(state));

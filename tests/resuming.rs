@@ -100,7 +100,10 @@ async fn apr_7_a_gate_that_appeared_is_a_new_request_with_all_gates() {
     assert_eq!(asked.types, ["finance", "manager"]);
     assert_eq!(asked.reasons, ["Finance, too.", "Refunds above $500 need a manager's approval."]);
     assert_eq!(state(&it.app, &id).await, ApprovalState::Withdrawn);
-    insta::assert_snapshot!(it.app.trail_of(outcome.execution_id()).await, @"");
+    insta::assert_snapshot!(it.app.trail_of(outcome.execution_id()).await, @r#"
+    exe-2 capability.requested approvalId=apr-1 risk=high sideEffect=write
+    exe-2 capability.approval_requested approvalId=apr-2 existing=false expiresAt=+3600s suspended=true
+    "#);
     it.app.approvals(cast("priya")).approve(&asked.id, "manager").await.unwrap();
     it.app.approvals(cast("fay")).approve(&asked.id, "finance").await.unwrap();
     assert_eq!(code(&it.app.dana().resume(&asked.id).await), "-");
@@ -231,8 +234,27 @@ async fn a_resume_has_an_execution_of_its_own_and_the_same_input() {
     let id = asked(&app.dana().invoke("orders.refund", refund("ord_1", 60_000)).idempotency_key("k").await);
     app.approvals(cast("priya")).approve(&id, "manager").await.unwrap();
     let outcome = app.dana().resume(&id).await;
-    insta::assert_json_snapshot!(outcome, @"");
-    insta::assert_snapshot!(app.lines().await, @"");
+    insta::assert_json_snapshot!(json_of(&outcome), @r#"
+    {
+      "status": "completed",
+      "executionId": "exe-2",
+      "output": {
+        "refundId": "ord_1-60000",
+        "approvers": [
+          "priya"
+        ]
+      },
+      "replayed": false
+    }
+    "#);
+    insta::assert_snapshot!(app.lines().await, @r#"
+    exe-1 capability.requested risk=high sideEffect=write
+    exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+3600s suspended=true
+    exe-1 capability.approved approvalId=apr-1 by=user priya have=1 need=1 type=manager via=direct
+    exe-2 capability.requested approvalId=apr-1 risk=high sideEffect=write
+    exe-2 capability.started approvalId=apr-1 keyed=true
+    exe-2 capability.completed attempts=1
+    "#);
     let trail = app.trail().await.without_policies();
     let hashes: Vec<_> = trail.entries().iter().filter_map(|it| it.input_hash.clone()).collect();
     assert!(!hashes.is_empty() && hashes.iter().all(|it| *it == hashes[0]), "{hashes:?}");

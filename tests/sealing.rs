@@ -48,14 +48,14 @@ async fn exe_6_a_request_s_input_serves_the_approver_and_goes_a_day_after_its_en
     assert_eq!(input().await, exact);
     let place = app.place().clone();
     let sweeps =
-        App::open(crate::shop::shop().sweep(Duration::from_secs(5)).lease(Duration::from_hours(100)), &place).await;
+        App::open(crate::shop::shop().sweep(Duration::from_secs(6)).lease(Duration::from_hours(100)), &place).await;
     place.clock().advance(Duration::from_hours(25));
     for _ in 0..200 {
         if input().await.is_none() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
-        place.clock().advance(Duration::from_secs(5));
+        place.clock().advance(Duration::from_secs(6));
     }
     assert_eq!(input().await, None);
     drop(sweeps);

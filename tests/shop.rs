@@ -4,7 +4,7 @@ mod handlers;
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use countersign::testing::{Place, TestApp};
@@ -30,8 +30,6 @@ pub(crate) struct State {
     pub(crate) go_on: Semaphore,
     /// How often `busy` handlers were tried.
     pub(crate) tries: AtomicU32,
-    /// How often any handler ran, with middleware or without.
-    pub(crate) runs: AtomicU32,
     /// What the last handlers were told, in order.
     pub(crate) agents: std::sync::Mutex<Vec<AgentInvocationInfo>>,
     /// Handlers hold it while they run, if they are told to.
@@ -45,7 +43,6 @@ impl Default for State {
             asked: Semaphore::new(0),
             go_on: Semaphore::new(0),
             tries: AtomicU32::default(),
-            runs: AtomicU32::default(),
             agents: std::sync::Mutex::default(),
             lock: std::sync::Mutex::default(),
         }
@@ -103,8 +100,8 @@ impl App {
     }
 
     /// How many handlers ran.
-    pub(crate) fn runs(&self) -> u32 {
-        self.state.runs.load(Ordering::Relaxed)
+    pub(crate) fn runs(&self) -> usize {
+        self.effects().len()
     }
 
     /// What the handlers were told so far.
@@ -234,6 +231,7 @@ pub(crate) fn refund_draft() -> CapabilityBuilder {
         .description("Refund an order, fully or in part.")
         .expose([Surface::Direct, Surface::Http, Surface::Mcp])
         .tags(["orders", "money"])
+        .error(NOT_ELIGIBLE)
         .redact_output(["/gatewayRef"])
 }
 

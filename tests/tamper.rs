@@ -65,8 +65,9 @@ async fn exe_6_a_seal_of_another_row_or_another_key_does_not_open() {
     let place = Place::new().unwrap();
     let app = App::open(shop(), &place).await;
     let (one, _) = (app.approved("ord_1").await, app.approved("ord_2").await);
-    let other_key = App::open(shop().sealing_key([9; 32]), &place).await;
-    assert_eq!(code(&other_key.dana().resume(&one).await), "APPROVAL_INPUT_MISMATCH");
+    let builder = shop().sealing_key([9; 32]).database(format!("sqlite:{}", place.database().display()));
+    let refused = builder.build().await.err().unwrap().to_string();
+    assert!(refused.contains("the sealing key is not the one of"), "{refused}");
     let swap = "UPDATE approval SET input = (SELECT input FROM approval WHERE id = 'apr-2') WHERE id = 'apr-1'";
     assert_eq!(alter(&place.database(), swap).await, 1);
     assert_eq!(code(&app.dana().resume(&one).await), "APPROVAL_INPUT_MISMATCH");
