@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actor::{Actor, Client, SharedIdentity, Surface};
 use crate::audit::ApproverRef;
+use crate::caught::caught_async;
 use crate::clock::Clock;
 use crate::handler::{HandlerError, Procedure};
 use crate::{ApprovalId, BoxError, BoxFuture, CapabilityId, ExecutionId};
@@ -286,7 +287,7 @@ impl Context {
         match self {
             Self::Ready(body) => Ok(Arc::clone(body)),
             Self::Made(make) => tokio::select! {
-                body = make(Arc::clone(identity)) => body,
+                body = caught_async(async { make(Arc::clone(identity)).await }) => body?,
                 () = clock.sleep(MAKE_LIMIT) => Err("making the application context took too long".into()),
             },
         }

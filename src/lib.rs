@@ -16,6 +16,7 @@ mod builder;
 mod caller;
 mod canonical;
 mod capability;
+mod caught;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod clock;
@@ -40,6 +41,8 @@ mod schema;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod trail;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
