@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::approval::{ApprovalState, ApprovalView, Verdict};
+use crate::caught::caught_async;
 use crate::deciding::Approvals;
 use crate::pipeline::Core;
 use crate::stage::approval::Filed;
@@ -56,7 +57,8 @@ impl InlineApprover {
                 return;
             }
             let tenant = view.tenant.clone();
-            let Some(InlineDecision { actor, kind, verdict, comment }) = self.0.ask(&view).await else { return };
+            let answer = caught_async(self.0.ask(&view)).await;
+            let Ok(Some(InlineDecision { actor, kind, verdict, comment })) = answer else { return };
             let approvals = Approvals {
                 core: Arc::clone(core),
                 identity: Identity::new(actor).tenant(tenant),

@@ -34,6 +34,11 @@ pub(crate) enum Role {
     Looks,
 }
 
+/// See [`EngineBuilder::lease`].
+const LEASE: Duration = Duration::from_secs(30);
+/// See [`EngineBuilder::sweep`].
+const SWEEP: Duration = Duration::from_secs(5);
+
 /// Collects what an engine needs. An application exports this, not an [`Engine`], so that its tests can build theirs.
 #[must_use = "an engine is made by `build`"]
 pub struct EngineBuilder<C = ()> {
@@ -60,8 +65,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             policies: PolicySource::Files(Vec::new()),
             database: None,
             key: KeySource::File,
-            lease: Duration::from_secs(30),
-            sweep: Duration::from_secs(5),
+            lease: LEASE,
+            sweep: SWEEP,
             role: Role::Serves,
             approver: None,
             clock: Clock::System,
@@ -139,6 +144,21 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     pub fn on_stage(mut self, probe: impl Fn(crate::Stage) + Send + Sync + 'static) -> Self {
         self.probe = Some(Arc::new(probe));
         self
+    }
+
+    /// Leases and sweeps that never come due, unless the application chose them: for tests that move the clock.
+    #[cfg(feature = "testing")]
+    pub(crate) fn unhurried(mut self) -> Self {
+        let never = Duration::from_hours(24 * 3_650);
+        self.lease = if self.lease == LEASE { never } else { self.lease };
+        self.sweep = if self.sweep == SWEEP { never } else { self.sweep };
+        self
+    }
+
+    /// Whether the application brought a sealing key.
+    #[cfg(feature = "testing")]
+    pub(crate) fn has_key(&self) -> bool {
+        matches!(self.key, KeySource::Bytes(_))
     }
 
     /// Checks everything, opens the store, loads the policies and makes them active. Needs a tokio runtime.

@@ -146,10 +146,11 @@ impl Executions {
             events: vec![self.core.management_event(&self.identity, done)],
         };
         let settled = self.core.store.reconcile(operation).await?;
-        match (settled.applied, record.ended_at) {
+        match (settled.applied, settled.late) {
             (true, _) => self.core.execution_view(id).await?.ok_or(Rejection::ExecutionNotFound),
-            (false, None) => Err(Rejection::InProgress),
-            (false, Some(_)) => Err(Rejection::approval(ErrorCode::ApprovalAlreadyDecided)),
+            // It runs, or its owner lives and could still say otherwise (EXE-7).
+            (false, false) => Err(Rejection::InProgress),
+            (false, true) => Err(Rejection::approval(ErrorCode::ApprovalAlreadyDecided)),
         }
     }
 

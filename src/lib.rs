@@ -8,11 +8,15 @@ mod actor;
 mod approval;
 mod approver;
 mod audit;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod bench;
 mod budget;
 mod builder;
 mod caller;
 mod canonical;
 mod capability;
+mod caught;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod clock;
@@ -37,6 +41,8 @@ mod schema;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod trail;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::audit::ReconciledBy;
 use crate::capability::Reconciliation;
+use crate::caught::caught_async;
 use crate::executions::Resolution;
 use crate::invocation::AgentInvocationInfo;
 use crate::pipeline::Core;
@@ -46,7 +47,7 @@ impl Core {
             return;
         };
         let answer = tokio::select! {
-            answer = hook(agent, Arc::new(input)) => answer,
+            answer = caught_async(async { hook(agent, Arc::new(input)).await }) => answer.unwrap_or(Reconciliation::Unknown),
             () = self.clock.sleep(LIMIT) => Reconciliation::Unknown,
             () = self.stop.cancelled() => return,
         };

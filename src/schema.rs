@@ -21,6 +21,7 @@ use problems::Problems;
 
 use crate::CapabilityId;
 use crate::canonical::{self, FaultKind, Faults};
+use crate::caught::caught;
 use crate::outcome::Detail;
 
 /// Above this size only the first problem is named: collecting them all takes several hundred bytes for each (INV-12).
@@ -112,7 +113,7 @@ impl InputSchema {
             } else if let Err(first) = self.validator.validate(value) {
                 problems.error(value, &first);
             }
-        } else if (self.decodes)(value) {
+        } else if caught(|| (self.decodes)(value)) == Ok(true) {
             return Ok(());
         } else {
             problems.whole("type"); // a type can demand what its schema does not say

@@ -147,6 +147,15 @@ macro_rules! ask {
     }};
 }
 
+/// Every event of a database that may be nobody's, with its place: for tests that look at what processes left behind.
+#[cfg(feature = "testing")]
+pub(crate) async fn stored(path: &std::path::Path) -> Result<Vec<(i64, String)>, StoreError> {
+    let readers = Readers::open(path, Clock::System);
+    let events = readers.events(&EventFilter::default(), usize::MAX).await;
+    readers.close().await;
+    events
+}
+
 impl Store {
     /// Opens the file, creating or upgrading it, takes a lease and starts the writer's thread.
     pub(crate) async fn open(config: Config) -> Result<Self, OpenError> {

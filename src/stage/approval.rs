@@ -21,7 +21,7 @@ use crate::stage::idempotency::Known;
 use crate::stage::policy::Permit;
 use crate::stage::schema::Valid;
 use crate::store::Store;
-use crate::store::op::{ApprovalRecord, File, Filed as Answer, HolderState};
+use crate::store::op::{ApprovalRecord, File, Filed as Answer, Holder, HolderState};
 use crate::trail::Trail;
 
 /// For how long a refused request answers repetitions (APR-9).
@@ -108,7 +108,7 @@ pub(crate) async fn settle(
     let slot = slot(&permit);
     if let Some(slot) = &slot
         && let Some(holder) = store.holder(slot.as_str()).await?
-        && holder.state != HolderState::Retakable
+        && (holder.state != HolderState::Retakable || !is_same(&holder, &permit))
     {
         return Ok(Approval::Known(Known::new(permit.valid, holder)));
     }
@@ -127,6 +127,12 @@ pub(crate) async fn settle(
         return desk.file(trail, permit, &gates.into(), slot, None).await;
     };
     desk.repeated(trail, permit, record, gates, slot).await
+}
+
+/// Whether the holder is this very call. A lapsed execution is taken over by its own call only.
+fn is_same(holder: &Holder, permit: &Permit) -> bool {
+    let input = &permit.valid.input;
+    *holder.input_hash == *input.hash || *holder.given_hash == *input.given_hash
 }
 
 /// The key's name in the store, if the call has one and it counts.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::audit::EventKind;
 use crate::clock::Clock;
@@ -77,7 +78,7 @@ pub(crate) async fn run(
             return Err(stopped(ErrorCode::Cancelled, nothing_yet));
         }
         trail.at(Stage::Handler);
-        let failed = match once(begun, &*body, attempt, &owner, &control).await {
+        let failed = match once(begun, &body, attempt, &owner, &control).await {
             Ok(output) => return Ok(Raw(output)),
             Err(failed) => failed,
         };
@@ -133,7 +134,7 @@ fn backoff(ids: &Ids, attempt: u32) -> Duration {
 
 async fn once(
     begun: &Begun,
-    body: &dyn Body,
+    body: &Arc<dyn Body>,
     attempt: u32,
     owner: &LeaseOwner,
     control: &Control<'_>,
@@ -144,9 +145,12 @@ async fn once(
     let frame = Arc::new(Frame::new(agent, owner.lease()));
     let deadline = control.clock.sleep(capability.meta.timeout);
     let stops = Stops { caller: begun.cancel(), shutdown: control.stop, lease: begun.lost() };
-    // A task of its own: a handler that blocks its thread cannot hold the answer back, and a panic stays inside.
-    let run = body.attempt(capability.handler, Arc::clone(&frame), Arc::clone(begun.input()));
-    let mut handler = control.tasks.spawn(run);
+    // A task of its own: a handler that blocks its thread cannot hold the answer back, and a panic stays inside. So
+    // even what a handler does before it returns its future happens in there.
+    let (body, place) = (Arc::clone(body), capability.handler);
+    let (inner, input) = (Arc::clone(&frame), Arc::clone(begun.input()));
+    let mut handler =
+        control.tasks.spawn(async move { body.attempt(place, inner, input).await }.instrument(frame.span.clone()));
     let declared = &capability.meta.errors;
     let code = tokio::select! {
         biased;

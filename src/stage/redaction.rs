@@ -4,12 +4,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::BoxError;
 use crate::capability::Governed;
+use crate::caught::caught;
 use crate::outcome::{Error, Outcome};
 use crate::rejection::{Failed, Rejection};
 use crate::stage::idempotency::Begun;
@@ -146,10 +147,15 @@ pub(crate) fn replay(trail: &mut Trail, capability: &Governed, stored: Stored) -
 #[derive(Deserialize)]
 struct StoredText<'a> {
     status: &'a str,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     output: Option<&'a RawValue>,
     #[serde(default)]
     error: Option<Error>,
+}
+
+/// Presence decides: `null` is an output too (IDM-2).
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl StoredText<'_> {
@@ -163,13 +169,18 @@ impl StoredText<'_> {
 }
 
 fn outward(capability: &Governed, value: Value) -> Result<Output, serde_json::Error> {
-    let value = capability.redact(value);
+    let value = redacted(capability, value)?;
     let text = RawValue::from_string(serde_json::to_string(&value)?)?;
     Ok(Output { text: text.into(), value })
 }
 
+/// Redaction may be the application's own function: one that panics lets nothing out.
+fn redacted(capability: &Governed, value: Value) -> Result<Value, serde_json::Error> {
+    caught(|| capability.redact(value)).map_err(serde::de::Error::custom)
+}
+
 /// Keeps the stored bytes if today's redaction has nothing to take out.
 fn again(capability: &Governed, text: Box<RawValue>, value: Value) -> Result<Output, serde_json::Error> {
-    let redacted = capability.redact(value.clone());
+    let redacted = redacted(capability, value.clone())?;
     if redacted == value { Ok(Output { text: text.into(), value }) } else { outward(capability, redacted) }
 }

@@ -1,0 +1,205 @@
+//! Leaving a stage out, swapping two, forging a proof or opening a stored outcome elsewhere does not compile.
+//!
+//! Each proof is one edit of a copy of the crate's source that the compiler must refuse, for the reason named. It takes
+//! a minute or two, so it runs only where `COUNTERSIGN_PROOFS=1`, as `.ci/run` sets it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is done, in which file, by which edit, and what the compiler says.
+struct Proof {
+    name: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+    code: &'static str,
+}
+
+const fn pipeline(name: &'static str, from: &'static str, to: &'static str, code: &'static str) -> Proof {
+    Proof { name, file: "pipeline.rs", from, to, code }
+}
+
+const PROOFS: [Proof; 19] = [
+    pipeline("leave the actor out", "actor::require(trail.at(Stage::Actor), call)?", "call", "E0308"),
+    pipeline(
+        "leave exposure out",
+        "exposure::find(trail.at(Stage::Resolve), identified.clone(), &self.registry, policies)?",
+        "identified.clone()",
+        "E0308",
+    ),
+    pipeline(
+        "leave the schema out",
+        "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",
+        "exposed",
+        "E0308",
+    ),
+    pipeline("leave policy out", "policy::decide(trail.at(Stage::Policy), valid)?", "valid", "E0308"),
+    pipeline(
+        "swap schema and policy",
+        "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",
+        "policy::decide(trail.at(Stage::Policy), exposed)?",
+        "E0308",
+    ),
+    pipeline(
+        "begin without a grant",
+        "idempotency::begin(trail, grant, &self.store)",
+        "idempotency::begin(trail, permit, &self.store)",
+        "E0308",
+    ),
+    pipeline(
+        "run what is only answered",
+        "Approval::Granted(grant) => grant,",
+        "Approval::Known(known) => known,",
+        "E0308",
+    ),
+    pipeline(
+        "forge a grant",
+        "Approval::Granted(grant) => grant,",
+        "Approval::Granted(_) => crate::stage::approval::Grant { permit, slot: None },",
+        "E0451",
+    ),
+    pipeline(
+        "run without a beginning",
+        "self.perform(trail, &begun, body)",
+        "self.perform(trail, &identified, body)",
+        "E0308",
+    ),
+    pipeline(
+        "begin twice",
+        "let ended = self.perform(",
+        "let _ = idempotency::begin(trail, grant, &self.store).await; let ended = self.perform(",
+        "E0382",
+    ),
+    pipeline(
+        "leave a claim behind",
+        "self.perform(trail, &begun, body).await;",
+        "self.perform(trail, &begun, body).await?;",
+        "E0277",
+    ),
+    pipeline(
+        "end twice",
+        "match record::finish(trail, begun, ended, &self.store, &self.clock).await? {",
+        "let _ = record::finish(trail, begun, Ok(Output::default()), &self.store, &self.clock).await; \
+         match record::finish(trail, begun, ended, &self.store, &self.clock).await? {",
+        "E0382",
+    ),
+    pipeline(
+        "forge a record",
+        "return Ok(self.abandon(recorded, late)),",
+        "return Ok(Recorded(self.abandon(recorded, late).into_outcome())),",
+        "E0423",
+    ),
+    pipeline(
+        "leave the output check out",
+        "let checked = output::check(trail.at(Stage::Output), begun, raw)?;",
+        "let checked = raw;",
+        "E0308",
+    ),
+    pipeline(
+        "leave redaction out",
+        "redaction::apply(trail.at(Stage::Redaction), begun, checked)",
+        "Ok(checked)",
+        "E0308",
+    ),
+    pipeline(
+        "forge an output",
+        "let checked = output::check(trail.at(Stage::Output), begun, raw)?;",
+        "return Ok(Output { text: serde_json::value::RawValue::NULL.to_owned().into(), value: raw.into_json() });",
+        "E0451",
+    ),
+    pipeline(
+        "enter a stage unnamed",
+        "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",
+        "schema::validate(exposed, &self.store)?",
+        "E0061",
+    ),
+    Proof {
+        name: "open a stored outcome outside of redaction",
+        file: "stage/record.rs",
+        from: "redaction::replay(trail.at(Stage::Redaction), &valid.exposed.capability, Stored::from_store(text))?",
+        to: "Stored::from_store(text).0",
+        code: "E0616",
+    },
+    Proof {
+        name: "pair a permit with another call's input",
+        file: "stage/approval.rs",
+        from: "Ok(Approval::Granted(Grant { permit, slot }))",
+        to: "Ok(Approval::Granted(Grant { permit: Permit { valid: loop {}, ..permit }.valid, slot }))",
+        code: "E0308",
+    },
+];
+
+#[test]
+fn no_stage_can_be_skipped() {
+    if std::env::var("COUNTERSIGN_PROOFS").as_deref() != Ok("1") {
+        return eprintln!("SKIPPED: the compile proofs run with COUNTERSIGN_PROOFS=1");
+    }
+    let copy = copy();
+    let (fine, said) = check(&copy);
+    assert!(fine, "the copy compiles as it is:\n{said}");
+    let mut wrong = Vec::new();
+    for proof in &PROOFS {
+        let file = copy.join("src").join(proof.file);
+        let before = fs::read_to_string(&file).unwrap();
+        assert_eq!(before.matches(proof.from).count(), 1, "{}: the source reads differently by now", proof.name);
+        fs::write(&file, before.replacen(proof.from, proof.to, 1)).unwrap();
+        let (compiles, said) = check(&copy);
+        fs::write(&file, before).unwrap();
+        if compiles {
+            wrong.push(format!("{}: it compiles", proof.name));
+        } else if !said.contains(&format!("error[{}]", proof.code)) {
+            wrong.push(format!("{}: refused, but not with {}:\n{said}", proof.name, proof.code));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether the copy compiles, and what the compiler says.
+fn check(copy: &Path) -> (bool, String) {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(copy).env("CARGO_TARGET_DIR", target().join("build")).env_remove("RUSTFLAGS");
+    command.args(["check", "--quiet", "--offline", "--lib", "--no-default-features", "--features", "sqlite"]);
+    let done = command.output().unwrap();
+    (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/proofs")
+}
+
+/// The crate without its tests, in a workspace of its own.
+fn copy() -> PathBuf {
+    let (from, to) = (Path::new(env!("CARGO_MANIFEST_DIR")), target().join("copy"));
+    let _ = fs::remove_dir_all(&to);
+    copy_all(&from.join("src"), &to.join("src"));
+    fs::copy(from.join("Cargo.lock"), to.join("Cargo.lock")).unwrap();
+    let mut kept = String::from("[workspace]\n");
+    let mut keep = true;
+    for line in fs::read_to_string(from.join("Cargo.toml")).unwrap().lines() {
+        if line.starts_with('[') {
+            let left_out = ["[dev-dependencies]", "[[test]]", "[[bench]]", "[[example]]"];
+            keep = !left_out.contains(&line);
+        }
+        if keep {
+            kept += line;
+            kept += "\n";
+        }
+    }
+    fs::write(to.join("Cargo.toml"), kept).unwrap();
+    to
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
