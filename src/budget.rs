@@ -26,7 +26,8 @@ impl<'a> Budget<'a> {
         Self { clock, cancel, began: clock.monotonic(), excused: Mutex::new(Duration::ZERO) }
     }
 
-    /// Waits for one step. Dropping the step is safe at every await: the store ends a begin whose caller is gone.
+    /// Waits for one step. A step that is given up may have written all the same: whoever records the refusal looks
+    /// first ([`crate::stage::record::refusal`]), and the store ends a begin whose caller is gone.
     pub(crate) async fn within<T, E: Into<Rejection>>(
         &self,
         step: impl Future<Output = Result<T, E>>,
@@ -35,7 +36,7 @@ impl<'a> Budget<'a> {
             biased;
             done = step => done.map_err(Into::into),
             () = self.cancel.cancelled() => Err(Rejection::Cancelled),
-            () = self.clock.sleep(self.left()) => Err(Rejection::Unavailable("no decision within the time")),
+            () = self.clock.sleep(self.left()) => Err(Rejection::OutOfTime),
         }
     }
 

@@ -227,7 +227,8 @@ fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(worker);
 }
 
-fn path(url: Option<&str>) -> Result<PathBuf, Problem> {
+/// Where the database named by a URL is.
+pub(crate) fn path(url: Option<&str>) -> Result<PathBuf, Problem> {
     let next = "write `sqlite:PATH`, say `.database(\"sqlite:countersign.db\")`";
     let Some(url) = url else { return Err(Problem::new("the database", "none was named", next)) };
     match url.strip_prefix("sqlite:").map(|it| it.strip_prefix("//").unwrap_or(it)) {

@@ -224,6 +224,4 @@ pub(crate) struct Call {
 pub(crate) struct Presented {
     pub(crate) record: ApprovalRecord,
     pub(crate) binding: Binding,
-    /// Whether a resume named it; else a repetition under the same key found it.
-    pub(crate) resumed: bool,
 }

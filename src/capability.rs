@@ -311,7 +311,7 @@ impl Capability {
 }
 
 impl CapabilityBuilder {
-    /// What it does and when to use it, for models and people. Required.
+    /// What it does and when to use it, for models and people. Required, at most 4,096 bytes.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.meta.description = text.into();
         self
@@ -329,7 +329,7 @@ impl CapabilityBuilder {
         self
     }
 
-    /// Tags, for listings and policies (`Action::"tag/money"`).
+    /// Tags, for listings and policies (`Action::"tag/money"`): at most 16, each 1 to 64 of `a-z`, `0-9`, `_` and `-`.
     pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
         self.meta.tags.extend(tags.into_iter().map(Into::into));
         self
@@ -398,7 +398,7 @@ impl CapabilityBuilder {
         self
     }
 
-    /// The name for MCP (default: the id with `_` for `.`).
+    /// The name for MCP (default: the id with `_` for `.`): 1 to 128 letters, digits, `_`, `-` and `.`.
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.meta.tool_name = Some(name.into());
         self
@@ -441,7 +441,9 @@ impl CapabilityBuilder {
         Capability { draft, procedure: handler::erase(handler) }
     }
 
-    /// Completes it with JSON in, JSON out and the schemas given (JSON Schema 2020-12).
+    /// Completes it with JSON in, JSON out and the schemas given: JSON Schema 2020-12, with `format` asserted and
+    /// patterns without look-around and back-references. Nothing outside the document is ever fetched, and the input's
+    /// root says whether it is open (`additionalProperties`).
     pub fn json_handler<C, F, E, Fut>(mut self, input: Value, output: Value, handler: F) -> Capability<C>
     where
         C: Send + Sync + 'static,

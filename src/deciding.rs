@@ -81,7 +81,7 @@ impl Approvals {
         self.recorded(ManageAction::Withdraw, id, done).await
     }
 
-    /// What this party requested or may decide, newest first, at most 200.
+    /// What this party requested or may decide, in the order of filing, at most 200.
     ///
     /// # Errors
     /// UNAUTHENTICATED without an actor; AUDIT_UNAVAILABLE if the store is down.
@@ -103,9 +103,17 @@ impl Approvals {
 
     async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
         actor_of(&self.identity)?;
-        let records = self.core.store.approvals(self.identity.tenant_name(), status, None, None, PAGE).await?;
-        let visible = records.iter().filter(|it| self.may_see(it));
-        Ok(visible.filter_map(|it| self.core.view(it, Some(&self.identity)).ok()).collect())
+        let (tenant, mut after, mut listed) = (self.identity.tenant_name(), None, Vec::new());
+        loop {
+            let page = self.core.store.approvals(tenant, status, None, after.as_ref(), PAGE).await?;
+            let visible = page.iter().filter(|it| self.may_see(it));
+            listed.extend(visible.filter_map(|it| self.core.view(it, Some(&self.identity)).ok()));
+            after = page.last().map(|it| it.id.clone());
+            if page.len() < PAGE || listed.len() >= PAGE {
+                listed.truncate(PAGE);
+                return Ok(listed);
+            }
+        }
     }
 
     /// The approval, if this party may know of it.

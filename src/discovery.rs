@@ -37,7 +37,8 @@ impl Core {
         }
     }
 
-    async fn visible(&self, identity: &Identity, filter: &Filter) -> Result<Vec<Descriptor>, Rejection> {
+    /// The listing without its record.
+    pub(crate) async fn visible(&self, identity: &Identity, filter: &Filter) -> Result<Vec<Descriptor>, Rejection> {
         actor_of(identity)?;
         let began = self.clock.monotonic();
         let policies = self.policies.follow(&self.registry, &self.store).await;

@@ -27,12 +27,15 @@ pub(crate) struct Frame {
     pub(crate) agent: AgentInvocationInfo,
     pub(crate) cancel: CancellationToken,
     pub(crate) lease: Lease,
+    pub(crate) span: tracing::Span,
     entered: AtomicBool,
 }
 
 impl Frame {
     pub(crate) fn new(agent: AgentInvocationInfo, lease: Lease) -> Self {
-        Self { agent, cancel: CancellationToken::new(), lease, entered: AtomicBool::new(false) }
+        let span =
+            tracing::info_span!("countersign.handler", capability = %agent.capability_id, attempt = agent.attempt);
+        Self { agent, cancel: CancellationToken::new(), lease, span, entered: AtomicBool::new(false) }
     }
 
     /// Whether the procedure itself was reached, or middleware answered for it.
@@ -102,6 +105,11 @@ impl<C> Invocation<C> {
     /// The governed call behind this, or `None` if the application called its own procedure.
     pub fn agent(&self) -> Option<&AgentInvocationInfo> {
         self.frame.as_ref().map(|it| &it.agent)
+    }
+
+    /// The span of this attempt, `countersign.handler`; for an ungoverned invocation the one it was made in.
+    pub fn span(&self) -> tracing::Span {
+        self.frame.as_ref().map_or_else(tracing::Span::current, |it| it.span.clone())
     }
 
     /// Whether to stop: the deadline passed, the caller cancelled, or the engine shuts down.

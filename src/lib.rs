@@ -8,14 +8,21 @@ mod actor;
 mod approval;
 mod approver;
 mod audit;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod bench;
 mod budget;
 mod builder;
 mod caller;
 mod canonical;
 mod capability;
 mod caught;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod clock;
 mod deciding;
+#[cfg(feature = "cli")]
+pub mod demo;
 mod discovery;
 mod engine;
 mod executions;
@@ -68,3 +75,7 @@ pub(crate) type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>
 
 /// Any error, for logs.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeIsExecuted;

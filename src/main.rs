@@ -1,1 +1,5 @@
-fn main() {}
+//! The `countersign` binary.
+
+fn main() -> std::process::ExitCode {
+    countersign::cli::main()
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::abandoned::Abandoned;
 use crate::approval::ApprovalState;
@@ -51,13 +52,19 @@ pub(crate) struct Core {
 impl Core {
     /// Takes one call to exactly one terminal event, and that one is on record (INV-13).
     pub(crate) async fn execute(self: Arc<Self>, order: Order, context: Context) -> Outcome {
+        let span = tracing::info_span!("countersign.execution", execution = %order.execution,
+            surface = order.identity.surface.as_str());
+        self.recorded(order, context).instrument(span).await.into_outcome()
+    }
+
+    async fn recorded(self: Arc<Self>, order: Order, context: Context) -> Recorded {
         let mut trail = Trail::open(&self.clock, &self.ids, self.probe.clone(), &order.execution, &order.identity);
         let recorded = match self.run(&mut trail, order, context).await {
             Ok(recorded) => recorded,
             Err(rejection) => record::refusal(&mut trail, rejection, &self.store, &self.clock).await,
         };
         trail.at(Stage::Reply);
-        recorded.into_outcome()
+        recorded
     }
 
     /// Every stage, in order. Before the begin commit `?` ends an execution; after it, only `record::finish` does.
@@ -161,7 +168,7 @@ impl Core {
     }
 
     /// Turns an order into a call. A resume becomes the stored call, presenting its approval.
-    async fn load(&self, trail: &mut Trail, order: Order) -> Result<Call, Rejection> {
+    pub(crate) async fn load(&self, trail: &mut Trail, order: Order) -> Result<Call, Rejection> {
         trail.correlates(order.correlation.as_deref());
         let Order { execution, identity, cancel, correlation, what } = order;
         let call = |capability, input, key, correlation, presented| Call {
@@ -212,7 +219,7 @@ impl Core {
             return Err(approval::ended(&record));
         }
         let input = opened(&record, &self.store)?;
-        Ok((approval::present(record, &self.store, true)?, input))
+        Ok((approval::present(record, &self.store)?, input))
     }
 }
 

@@ -10,6 +10,7 @@ mod decide;
 mod discover;
 mod extend;
 mod hash;
+mod input;
 mod lint;
 mod load;
 mod manage;

@@ -53,6 +53,8 @@ pub(crate) enum Rejection {
     Unavailable(&'static str),
     #[error("cancelled before anything ran")]
     Cancelled,
+    #[error("the stages before the effect took too long")]
+    OutOfTime,
     #[error("a listing ran out of time")]
     ListingTimeout,
     #[error("no such execution for this party")]
@@ -82,7 +84,7 @@ impl Rejection {
             Self::OutcomeUnknown(_) => ErrorCode::OutcomeUnknown,
             Self::RateLimited => ErrorCode::RateLimited,
             Self::Context(_) => ErrorCode::ExecutionFailed,
-            Self::Unavailable(_) => ErrorCode::Unavailable,
+            Self::Unavailable(_) | Self::OutOfTime => ErrorCode::Unavailable,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::ListingTimeout => ErrorCode::Timeout,
             Self::ExecutionNotFound => ErrorCode::CapabilityNotFound,
@@ -98,6 +100,7 @@ impl Rejection {
             | Self::RateLimited
             | Self::Context(_)
             | Self::Unavailable(_)
+            | Self::OutOfTime
             | Self::ListingTimeout
             | Self::Audit(_) => true,
             Self::Unauthenticated
@@ -137,7 +140,7 @@ impl Rejection {
             Self::InProgress => "The first call with this idempotency key still runs.".into(),
             Self::OutcomeUnknown(_) => "An earlier call may have taken effect. It must be reconciled first.".into(),
             Self::RateLimited => "Too many requests are waiting for approval.".into(),
-            Self::Unavailable(_) => "The service is not available right now.".into(),
+            Self::Unavailable(_) | Self::OutOfTime => "The service is not available right now.".into(),
             Self::Cancelled => "The call was cancelled.".into(),
             Self::ListingTimeout => "The listing ran out of time.".into(),
             Self::ExecutionNotFound => "There is no such execution.".into(),
@@ -184,6 +187,7 @@ impl Rejection {
             | Self::RateLimited
             | Self::Context(_)
             | Self::Unavailable(_)
+            | Self::OutOfTime
             | Self::ListingTimeout
             | Self::ExecutionNotFound
             | Self::Audit(_)

@@ -50,7 +50,7 @@ use crate::clock::Clock;
 use crate::id::Ids;
 use crate::{ApprovalId, ExecutionId};
 
-/// Why the store could not do something. For logs; callers see AUDIT_UNAVAILABLE or UNAVAILABLE.
+/// Why the store could not do something. For logs; callers see `AUDIT_UNAVAILABLE` or UNAVAILABLE.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StoreError {
     /// The operation holds something that no database may be given (NUL, too long): one bad value fails one caller.
@@ -337,8 +337,8 @@ impl Store {
 
     /// Ends the writer's thread after what is queued. What is owed by then is tried for so long.
     pub(crate) async fn close(&self, patience: Duration) {
+        self.readers.close().await; // first: whoever only reads cannot fold the log of changes into the file
         self.writer.close(patience).await;
-        self.readers.close().await;
     }
 
     async fn renew(&self) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@
 mod approvals;
 mod architecture;
 mod calls;
+mod cli;
 mod compile;
 mod concealment;
 mod crash;

@@ -10,13 +10,17 @@ use super::tree::{Bound, Known, body, rebuild};
 const KNOWN: Known = Known { principal: false, resource: false, context: &["requirement"] };
 
 /// Whether some permit of `approve` could let somebody decide this type: an over-approximation.
-pub(super) fn can_be_given<'a>(approval_type: &str, permits: impl Iterator<Item = &'a Rule>) -> bool {
+pub(super) fn can_be_given<'a>(
+    approval_type: &str,
+    permits: impl Iterator<Item = &'a Rule>,
+    actions: &Entities,
+) -> bool {
     let possible = permits
         .filter(|it| matches!(it.kind, Kind::Permit))
         .filter_map(|it| KNOWN.approximate(&body(&it.policy)?, Bound::Over).and_then(rebuild));
     // what cannot be asked is not refused
     let (Ok(set), Some(request)) = (PolicySet::from_policies(possible), request(approval_type)) else { return true };
-    let answer = Authorizer::new().is_authorized(&request, &set, &Entities::empty());
+    let answer = Authorizer::new().is_authorized(&request, &set, actions);
     answer.decision() == Decision::Allow || answer.diagnostics().errors().next().is_some()
 }
 

@@ -1,11 +1,11 @@
 //! From checked rules to what deciding needs: everything that does not depend on a call is made here, once.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use cedar_policy::{Authorizer, Entities, Entity, EntityTypeName, EntityUid};
 
-use super::discover::{Plan, plan};
+use super::discover::{Bounds, Plan, plan};
 use super::hash::hash;
 use super::request::Projection;
 use super::rules::Rule;
@@ -61,11 +61,17 @@ pub(super) fn compile(
 ) -> Result<PolicySet, String> {
     let hash = hash(&generated.text, &rules)?;
     let Generated { schema, text, actions, mut inputs, attributes, roles } = generated;
-    let mut compiler = Compiler { rules: &rules, actions: &actions, slices: Slices::default(), plans: HashMap::new() };
-    let mut compiled = HashMap::new();
+    let mut compiler = Compiler {
+        rules: &rules,
+        actions: &actions,
+        slices: Slices::default(),
+        bounds: rules.iter().map(Bounds::of).collect::<Result<_, _>>()?,
+        plans: HashMap::new(),
+    };
+    let mut by_capability = HashMap::new();
     for capability in capabilities {
         let input = inputs.remove(&capability.id).ok_or("a capability has no input type")?;
-        compiled.insert(capability.id.clone(), compiler.capability(capability, input)?);
+        by_capability.insert(capability.id.clone(), compiler.capability(capability, input)?);
     }
     let managing = ManageAction::ALL.into_iter().map(|it| compiler.managing(it)).collect::<Result<Vec<_>, _>>()?;
     let projection = Projection::new(attributes, roles)?;
@@ -79,7 +85,7 @@ pub(super) fn compile(
         files,
         authorizer: Authorizer::new(),
         rules: rules.into_iter().map(|it| (it.id.clone(), it)).collect(),
-        capabilities: compiled,
+        capabilities: by_capability,
         managing,
         managed,
         projection,
@@ -90,6 +96,8 @@ struct Compiler<'a> {
     rules: &'a [Rule],
     actions: &'a Entities,
     slices: Slices,
+    /// Of each rule.
+    bounds: Vec<Bounds>,
     plans: HashMap<(Vec<usize>, bool), Arc<Plan>>,
 }
 
@@ -109,15 +117,15 @@ impl Compiler<'_> {
         let entity = capability_entity(capability)?;
         let resource = resource(capability, &entity)?;
         let known = matches!(resource, Resource::Capability(_));
-        let chosen = self.choose(|scope, rule| scope.invokes(rule, &capability.id));
+        let uid = action.uid();
+        let chosen = self.choose(|scope, rule| scope.invokes(rule, &uid));
         let key = (chosen, known);
         let plan = match self.plans.get(&key) {
             Some(made) => Arc::clone(made),
-            None => Arc::new(plan(key.0.iter().map(|at| &self.rules[*at]), known)?),
+            None => Arc::new(plan(key.0.iter().map(|at| (&self.rules[*at], &self.bounds[*at])), known)?),
         };
         let slice = self.slices.of(self.rules, &key.0)?;
         self.plans.insert(key, Arc::clone(&plan));
-        let uid = action.uid();
         // both are ours, and the schema is checked with each call's own entity
         let base = [action].into_iter().chain(known.then_some(entity));
         let base = Entities::from_entities(base, None).map_err(|it| it.to_string())?;
@@ -125,10 +133,10 @@ impl Compiler<'_> {
     }
 
     fn managing(&self, action: ManageAction) -> Result<Managing, String> {
-        let entity = self.action(manage_action(action.as_str()))?;
-        let chosen = self.choose(|scope, rule| scope.manages(rule, action));
-        let slice = managing(chosen.iter().map(|at| &self.rules[*at]))?;
+        let entity = self.action(manage_action(action))?;
         let uid = entity.uid();
+        let chosen = self.choose(|scope, rule| scope.manages(rule, &uid));
+        let slice = managing(chosen.iter().map(|at| &self.rules[*at]))?;
         let base = Entities::from_entities([entity], None).map_err(|it| it.to_string())?;
         Ok(Managing { action: uid, base, slice })
     }
@@ -149,7 +157,7 @@ fn capability_entity(capability: &Governed) -> Result<Entity, String> {
         ("tags", strings(tags)),
     ];
     let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).into();
-    Entity::new(uid(&kind, &capability.id), attributes, Default::default()).map_err(|it| it.to_string())
+    Entity::new(uid(&kind, &capability.id), attributes, HashSet::default()).map_err(|it| it.to_string())
 }
 
 /// Every kind's entity type.

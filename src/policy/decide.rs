@@ -22,6 +22,13 @@ pub(super) struct Answer<'a> {
     pub(super) errors: Vec<PolicyError>,
 }
 
+/// A request of which the input is not known, and the resource only if it is the capability itself.
+pub(super) struct Early<'a> {
+    pub(super) compiled: &'a Compiled,
+    pub(super) request: Request,
+    pub(super) entities: Entities,
+}
+
 impl PolicySet {
     pub(super) fn compiled(&self, governed: &Governed) -> Result<&Compiled, Vec<PolicyError>> {
         self.capabilities.get(&governed.id).ok_or_else(|| failure("capability", "unknown"))
@@ -52,13 +59,30 @@ impl PolicySet {
         if compiled.slice.hides.is_empty() {
             return Ok(Visibility::Visible);
         }
+        self.early(principal, identity, now, governed).map(|it| self.visibility_in(&it))
+    }
+
+    /// The question before there is input.
+    pub(super) fn early(
+        &self,
+        principal: &Principal,
+        identity: &Identity,
+        now: Timestamp,
+        governed: &Governed,
+    ) -> Result<Early<'_>, Vec<PolicyError>> {
+        let compiled = self.compiled(governed)?;
         let request = principal.early_request(compiled, identity, now)?;
-        let answer = self.evaluate(&compiled.slice.hides, &request, &principal.among(&compiled.base)?);
-        Ok(match (answer.errors.is_empty(), answer.satisfied.is_empty()) {
+        Ok(Early { compiled, request, entities: principal.among(&compiled.base)? })
+    }
+
+    /// Satisfied or erring, a hide conceals.
+    pub(super) fn visibility_in(&self, early: &Early<'_>) -> Visibility {
+        let answer = self.evaluate(&early.compiled.slice.hides, &early.request, &early.entities);
+        match (answer.errors.is_empty(), answer.satisfied.is_empty()) {
             (false, _) => Visibility::Failed(answer.errors),
             (true, false) => Visibility::Hidden(references(&answer.satisfied)),
             (true, true) => Visibility::Visible,
-        })
+        }
     }
 
     pub(super) fn decision_of(
@@ -146,12 +170,10 @@ pub(super) fn references(rules: &[&Rule]) -> Vec<PolicyRef> {
     rules.iter().map(|it| it.reference()).collect()
 }
 
-fn policy_error(it: &AuthorizationError) -> PolicyError {
-    let (policy, kind) = match it {
-        AuthorizationError::PolicyEvaluationError(it) => (it.policy_id().to_string(), kind(it.inner())),
-        _ => ("<engine>".to_owned(), "other"),
-    };
-    PolicyError { policy, kind: kind.to_owned() }
+/// Its id and its kind.
+pub(super) fn policy_error(it: &AuthorizationError) -> PolicyError {
+    let AuthorizationError::PolicyEvaluationError(it) = it;
+    PolicyError { policy: it.policy_id().to_string(), kind: kind(it.inner()).to_owned() }
 }
 
 fn kind(it: &EvaluationError) -> &'static str {

@@ -1,16 +1,14 @@
 //! The same policies with the input unknown: what a listing shows, and whether every input is refused. Sound: whatever
 //! some input gets allowed is listed.
 
-use cedar_policy::PolicySet as Set;
+use cedar_policy::{Policy, PolicySet as Set};
 
-use super::compile::Compiled;
-use super::decide::{denied, gate};
+use super::decide::{Early, denied, gate};
 use super::request::Principal;
 use super::rules::{Kind, Rule};
 use super::tree::{Bound, Known, body, rebuild};
 use super::{Decision, Listed, PolicySet, Visibility};
 use crate::actor::Identity;
-use crate::audit::PolicyError;
 use crate::capability::{Governed, RequiresApproval};
 use crate::clock::Timestamp;
 
@@ -30,28 +28,59 @@ pub(super) struct Plan {
 /// `context.approval` counts as unknown too: stage 6 asks the same question of a call that is resumed with one.
 const CONTEXT: &[&str] = &["surface", "tenant", "client", "now"];
 
-/// `resource_known`: whether it is the capability itself. An application's entity is named by the input.
-pub(super) fn plan<'a>(rules: impl Iterator<Item = &'a Rule>, resource_known: bool) -> Result<Plan, String> {
-    let known = Known { principal: true, resource: resource_known, context: CONTEXT };
-    let mut plan = Plan::default();
-    for rule in rules {
+/// A policy's approximations, made once however many actions it is for.
+pub(super) struct Bounds {
+    resource_known: Approximation,
+    resource_unknown: Approximation,
+}
+
+enum Approximation {
+    /// The policy does not depend on the input.
+    Exact,
+    Bounds {
+        over: Option<Box<Policy>>,
+        under: Option<Box<Policy>>,
+    },
+}
+
+impl Bounds {
+    pub(super) fn of(rule: &Rule) -> Result<Self, String> {
         let template = body(&rule.policy).ok_or("a policy has no tree")?;
-        let add = |set: &mut Set, policy| set.add(policy).map_err(|it: cedar_policy::PolicySetError| it.to_string());
-        let bound = |bound| known.approximate(&template, bound).map(|it| rebuild(it).ok_or("a bound is no policy"));
-        let exact = known.covers_all(&template);
-        let over = |set: &mut Set| bound(Bound::Over).map_or(Ok(()), |it| add(set, it?));
-        match (&rule.kind, exact) {
+        let approximate = |resource| -> Result<Approximation, String> {
+            let known = Known { principal: true, resource, context: CONTEXT };
+            if known.covers_all(&template) {
+                return Ok(Approximation::Exact);
+            }
+            let bound = |bound| {
+                let template = known.approximate(&template, bound);
+                template.map(|it| rebuild(it).map(Box::new).ok_or("a bound is no policy"))
+            };
+            Ok(Approximation::Bounds { over: bound(Bound::Over).transpose()?, under: bound(Bound::Under).transpose()? })
+        };
+        Ok(Self { resource_known: approximate(true)?, resource_unknown: approximate(false)? })
+    }
+}
+
+/// `resource_known`: whether it is the capability itself. An application's entity is named by the input.
+pub(super) fn plan<'a>(
+    rules: impl Iterator<Item = (&'a Rule, &'a Bounds)>,
+    resource_known: bool,
+) -> Result<Plan, String> {
+    let mut plan = Plan::default();
+    let add = |set: &mut Set, policy: Option<&Policy>| {
+        policy.map_or(Ok(()), |it| set.add(it.clone()).map_err(|it| it.to_string()))
+    };
+    for (rule, bounds) in rules {
+        let bounds = if resource_known { &bounds.resource_known } else { &bounds.resource_unknown };
+        match (&rule.kind, bounds) {
             (Kind::Hide, _) => {}
-            (Kind::Permit, true) => add(&mut plan.exact_permits, rule.policy.clone())?,
-            (Kind::Permit, false) => over(&mut plan.possible_permits)?,
-            (Kind::Deny | Kind::Gate(_), true) => add(&mut plan.exact_forbids, rule.policy.clone())?,
-            (Kind::Deny | Kind::Gate(_), false) => {
-                if let Some(under) = bound(Bound::Under) {
-                    add(&mut plan.certain_forbids, under?)?;
-                }
-                if matches!(rule.kind, Kind::Gate(_)) {
-                    over(&mut plan.possible_gates)?;
-                }
+            (Kind::Permit, Approximation::Exact) => add(&mut plan.exact_permits, Some(&rule.policy))?,
+            (Kind::Permit, Approximation::Bounds { over, .. }) => add(&mut plan.possible_permits, over.as_deref())?,
+            (Kind::Deny | Kind::Gate(_), Approximation::Exact) => add(&mut plan.exact_forbids, Some(&rule.policy))?,
+            (Kind::Deny, Approximation::Bounds { under, .. }) => add(&mut plan.certain_forbids, under.as_deref())?,
+            (Kind::Gate(_), Approximation::Bounds { over, under }) => {
+                add(&mut plan.certain_forbids, under.as_deref())?;
+                add(&mut plan.possible_gates, over.as_deref())?;
             }
         }
     }
@@ -74,10 +103,13 @@ impl PolicySet {
         now: Timestamp,
         governed: &Governed,
     ) -> Option<Decision> {
-        match self.outlook(principal, identity, now, governed) {
-            Ok(Outlook::Refused(decision)) => Some(decision),
-            Ok(Outlook::Open(_)) => None,
-            Err(errors) => Some(Decision::Failed(errors)),
+        let early = match self.early(principal, identity, now, governed) {
+            Ok(early) => early,
+            Err(errors) => return Some(Decision::Failed(errors)),
+        };
+        match self.outlook(&early) {
+            Outlook::Refused(decision) => Some(decision),
+            Outlook::Open(_) => None,
         }
     }
 
@@ -88,55 +120,47 @@ impl PolicySet {
         now: Timestamp,
         governed: &Governed,
     ) -> Listed {
-        if self.visibility(principal, identity, now, governed) != Visibility::Visible {
+        let Ok(early) = self.early(principal, identity, now, governed) else { return Listed::No };
+        if self.visibility_in(&early) != Visibility::Visible {
             return Listed::No;
         }
-        match self.outlook(principal, identity, now, governed) {
-            Ok(Outlook::Open(requires)) => Listed::Yes(requires),
-            Ok(Outlook::Refused(_)) | Err(_) => Listed::No,
+        match self.outlook(&early) {
+            Outlook::Open(requires) => Listed::Yes(requires),
+            Outlook::Refused(_) => Listed::No,
         }
     }
 
-    fn outlook(
-        &self,
-        principal: &Principal,
-        identity: &Identity,
-        now: Timestamp,
-        governed: &Governed,
-    ) -> Result<Outlook, Vec<PolicyError>> {
-        let compiled: &Compiled = self.compiled(governed)?;
-        let request = principal.early_request(compiled, identity, now)?;
-        let entities = principal.among(&compiled.base)?;
-        let plan = &compiled.plan;
-        let evaluate = |set| self.evaluate(set, &request, &entities);
+    fn outlook(&self, early: &Early<'_>) -> Outlook {
+        let plan = &early.compiled.plan;
+        let evaluate = |set| self.evaluate(set, &early.request, &early.entities);
         let (permits, forbids) = (evaluate(&plan.exact_permits), evaluate(&plan.exact_forbids));
         // a policy that does not depend on the input errs for every input
         let mut errors = permits.errors;
         errors.extend(forbids.errors);
         if !errors.is_empty() {
             errors.sort();
-            return Ok(Outlook::Refused(Decision::Failed(errors)));
+            return Outlook::Refused(Decision::Failed(errors));
         }
         // a lower bound that errs is not certain, an upper bound that errs is possible
         let mut certain = forbids.satisfied;
         certain.extend(evaluate(&plan.certain_forbids).satisfied);
         certain.sort_by(|one, two| one.id.cmp(&two.id));
         if let Some(denied) = denied(&certain) {
-            return Ok(Outlook::Refused(denied));
+            return Outlook::Refused(denied);
         }
         let is_possible = |set| {
             let answer = evaluate(set);
             !answer.satisfied.is_empty() || !answer.errors.is_empty()
         };
         if permits.satisfied.is_empty() && !is_possible(&plan.possible_permits) {
-            return Ok(Outlook::Refused(Decision::Deny { reason: None, policies: Vec::new() }));
+            return Outlook::Refused(Decision::Deny { reason: None, policies: Vec::new() });
         }
-        Ok(Outlook::Open(if certain.iter().any(|it| gate(it).is_some()) {
+        Outlook::Open(if certain.iter().any(|it| gate(it).is_some()) {
             RequiresApproval::Always
         } else if is_possible(&plan.possible_gates) {
             RequiresApproval::Sometimes
         } else {
             RequiresApproval::Never
-        }))
+        })
     }
 }

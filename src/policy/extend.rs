@@ -167,6 +167,21 @@ mod tests {
             assert!(generated.is_none(), "{text}");
             lines.extend(problems.iter().map(|it| format!("{}:{} {}", it.line, it.column, it.what)));
         }
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        1:17 `User.roles` is declared by the engine
+        1:8 `User` can only get more attributes and parents
+        1:15 error parsing schema: unexpected token `Attributes`
+        1:8 `User` can only get more attributes and parents
+        1:8 `Capability` is declared by the engine
+        1:11 the namespace `Countersign` is the engine's
+        1:8 `x` is an action, and actions come from the registered capabilities
+        1:6 `datetime` is the name of a type already
+        1:8 `String` is the name of a type of Cedar
+        1:6 `Role` is the name of a type already
+        0:0 failed to resolve type: Missing
+        1:18 error parsing schema: unexpected end of input
+        0:0 no attribute of an actor can have the type of `User.wait`
+        1:18 a character that changes the direction of text
+        "#);
     }
 }

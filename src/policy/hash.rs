@@ -1,4 +1,4 @@
-//! `policyHash`: equal for sets that decide alike under one schema, whatever their layout, comments and files.
+//! `policyHash`: of what policies say under one schema, whatever their layout, comments and files.
 
 use cedar_policy::get_lang_version;
 use serde_json::Value;

@@ -63,11 +63,22 @@ impl<'a> Linter<'a> {
 
     /// A problem of a rule, where a word stands in it.
     fn problem_at(&self, rule: &Rule, word: &str, what: impl Into<String>) -> PolicyProblem {
-        let text = match rule.origin {
+        self.problem(rule, find_word(self.text(rule), word).unwrap_or(0), what)
+    }
+
+    /// A rule's file from the rule on.
+    fn text(&self, rule: &Rule) -> &str {
+        match rule.origin {
             Origin::File { index, start } => &self.files[index].text[start..],
             Origin::Capability => "",
-        };
-        self.problem(rule, find_word(text, word).unwrap_or(0), what)
+        }
+    }
+
+    /// Where an expression stands; if it is written in another way than Cedar prints it, where this word does.
+    fn problem_at_expr(&self, rule: &Rule, expr: &Expr, word: &str, what: impl Into<String>) -> PolicyProblem {
+        let printed = expr.to_string();
+        let found = find_word(self.text(rule), &printed).is_some();
+        self.problem_at(rule, if found { &printed } else { word }, what)
     }
 
     fn validate(&self) -> Vec<PolicyProblem> {
@@ -78,7 +89,9 @@ impl<'a> Linter<'a> {
         // Cedar reports once for each kind of request, in the order of a hash set
         let mut errors = BTreeSet::new();
         for it in result.validation_errors() {
-            errors.insert((it.policy_id().to_string(), label(it), it.to_string(), help(it)));
+            let (id, what) = (it.policy_id().to_string(), it.to_string());
+            let what = what.strip_prefix(&format!("for policy `{id}`, ")).map_or(what.clone(), str::to_owned);
+            errors.insert((id, label(it), what, help(it)));
         }
         let mut problems: Vec<PolicyProblem> = errors
             .iter()
@@ -170,7 +183,7 @@ impl<'a> Linter<'a> {
                     if !allowed(expr) {
                         let what = format!("`{expr}` may not be used here");
                         let word = context_member(expr).map_or_else(|| expr.to_string(), str::to_owned);
-                        problems.push(self.problem_at(rule, &word, what).help(help));
+                        problems.push(self.problem_at_expr(rule, expr, &word, what).help(help));
                     }
                 } else {
                     todo.extend(children(expr));
@@ -198,7 +211,9 @@ impl<'a> Linter<'a> {
             // a policy that is dead as a whole is reported already, and a memberless group kills every probe
             if dead && !self.is_memberless(rule) {
                 let what = format!("`{expr}` is false for every request");
-                problems.push(self.problem_at(rule, attrs.last(), what).help("compare the name with the schema"));
+                problems.push(
+                    self.problem_at_expr(rule, expr, attrs.last(), what).help("compare the name with the schema"),
+                );
             }
         }
     }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use cedar_policy::EntityUid;
+
 use super::compile::compile;
 use super::lint::Linter;
 use super::problem::settle;
 use super::rules::{self, Kind, Rule};
 use super::schema::{CAPABILITY_FILE, Generated, generate};
-use super::slice::Scope;
+use super::slice::{Scope, invoke_action, manage_action};
 use super::source::{self, Sources};
 use super::{ManageAction, PolicyProblem, PolicySet, PolicySource, approvers, extend, parse};
 use crate::capability::Governed;
@@ -36,10 +38,15 @@ fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
 
 fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     let Sources { policies: files, extension, mut problems, name } = sources;
+    if problems.iter().any(|it| it.file == name) {
+        return Err(settle(problems)); // nothing could be read: the rest would only follow from that
+    }
     let unreadable_schema = problems.iter().any(|it| it.file == extend::FILE);
     let (generated, schema_problems) = generate(capabilities, extension.as_ref());
     let (mut rules, parse_problems) = parse::parse(&files);
-    problems.extend(schema_problems);
+    if !unreadable_schema {
+        problems.extend(schema_problems);
+    }
     problems.extend(parse_problems);
     if rules.is_empty() && !problems.iter().any(|it| it.fatal) {
         let what = "there are no policies, so every call is denied";
@@ -81,13 +88,16 @@ fn ungivable(
     capabilities: &[Arc<Governed>],
 ) -> Vec<PolicyProblem> {
     let scope = Scope::new(&generated.actions);
-    let permits: Vec<&Rule> = rules.iter().filter(|it| scope.manages(it, ManageAction::Approve)).collect();
+    let approve = manage_action(ManageAction::Approve);
+    let permits = |it: &&Rule| approve.as_ref().is_some_and(|approve| scope.manages(it, approve));
+    let permits: Vec<&Rule> = rules.iter().filter(permits).collect();
+    let actions: Vec<EntityUid> = capabilities.iter().filter_map(|it| invoke_action(&it.id)).collect();
     let mut problems = Vec::new();
     for rule in rules {
         let Kind::Gate(gate) = &rule.kind else { continue };
         let kind = &gate.requirement.kind;
-        let applies = capabilities.iter().any(|it| scope.invokes(rule, &it.id));
-        if applies && !approvers::can_be_given(kind, permits.iter().copied()) {
+        let applies = actions.iter().any(|it| scope.invokes(rule, it));
+        if applies && !approvers::can_be_given(kind, permits.iter().copied(), &generated.actions) {
             let what = format!("nobody can give an approval of type `{kind}`");
             problems.push(linter.problem(rule, 0, what).help(format!(
                 "permit `Countersign::Action::\"approve\"` when `context.requirement == \"{}\"`",

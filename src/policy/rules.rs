@@ -280,7 +280,29 @@ mod tests {
             forbid.to_owned(),
         ];
         let lines: Vec<String> = table.iter().map(|it| kind(it)).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        a Permit
+        a Deny
+        a Hide
+        a Gate(Gate { requirement: Requirement { kind: "m", quorum: 1 }, expires_in: 86400s })
+        a Gate(Gate { requirement: Requirement { kind: "m", quorum: 16 }, expires_in: 2592000s })
+        25 `@quorum` is not a number from 1 to 16
+        25 `@quorum` is not a number from 1 to 16
+        25 `@expires_in` is not a time from 1s to 30d
+        25 `@expires_in` is not a time from 1s to 30d
+        25 `@expires_in` is not a time from 1s to 30d
+        10 `@approval` has no type of 1 to 64 characters
+        25 `@hide` and `@approval` exclude each other
+        10 `@hide` has a value
+        10 `@hide` stands on a permit
+        10 `@approval` stands on a permit
+        10 `@quorum` says nothing without `@approval`
+        10 `@expires_in` says nothing without `@approval`
+        10 `@aproval` is no annotation
+        1 ids that begin with `capability:` belong to the capabilities' own gates
+        1 the policy has no `@id` of 1 to 200 printable bytes
+        1 the policy has no `@id` of 1 to 200 printable bytes
+        "#);
     }
 
     #[test]

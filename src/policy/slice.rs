@@ -14,9 +14,9 @@ pub(super) fn invoke_action(id: &str) -> Option<EntityUid> {
     Some(super::value::uid(&"Action".parse().ok()?, id))
 }
 
-/// A management action, or the group of all of them.
-pub(super) fn manage_action(name: &str) -> Option<EntityUid> {
-    Some(super::value::uid(&"Countersign::Action".parse().ok()?, name))
+/// A management action.
+pub(super) fn manage_action(action: ManageAction) -> Option<EntityUid> {
+    Some(super::value::uid(&"Countersign::Action".parse().ok()?, action.as_str()))
 }
 
 /// Who is in which group.
@@ -29,19 +29,19 @@ impl<'a> Scope<'a> {
         Self { actions }
     }
 
-    /// Whether a policy can apply to calls of a capability.
-    pub(super) fn invokes(&self, rule: &Rule, capability: &str) -> bool {
-        invoke_action(capability).is_some_and(|it| self.covers(rule, &it))
+    /// Whether a policy can apply to calls of a capability, by the capability's action.
+    pub(super) fn invokes(&self, rule: &Rule, action: &EntityUid) -> bool {
+        self.covers(rule, action)
     }
 
     /// Whether a policy can apply to a management action. A permit only by naming one, or their group: what permits
     /// every action must not hand out approving and publishing.
-    pub(super) fn manages(&self, rule: &Rule, action: ManageAction) -> bool {
+    pub(super) fn manages(&self, rule: &Rule, action: &EntityUid) -> bool {
         let names_it = match rule.policy.action_constraint() {
             ActionConstraint::Any => rule.policy.effect() == Effect::Forbid,
             ActionConstraint::Eq(_) | ActionConstraint::In(_) => true,
         };
-        names_it && manage_action(action.as_str()).is_some_and(|it| self.covers(rule, &it))
+        names_it && self.covers(rule, action)
     }
 
     fn covers(&self, rule: &Rule, action: &EntityUid) -> bool {

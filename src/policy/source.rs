@@ -58,7 +58,8 @@ fn from_directory(path: &Path) -> Sources {
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         // `tests` holds cases for `policy test`; dot entries are how volumes and editors keep their own files
-        if !name.starts_with('.') && !(name == "tests" && entry.path().is_dir()) {
+        let is_passed_over = name.starts_with('.') || name == "tests" && entry.path().is_dir();
+        if !is_passed_over {
             sources.add(&name, || read_file(&entry.path()));
         }
     }
@@ -125,7 +126,14 @@ mod tests {
         assert!(sources.extension.is_some());
         let mut lines: Vec<String> = sources.problems.iter().map(|it| format!("{}: {}", it.file, it.what)).collect();
         lines.sort();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        README: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`
+        big.cedar: it cannot be read: it has more than 1 MiB
+        binary.cedar: it cannot be read: stream did not contain valid UTF-8
+        dir.cedar: it cannot be read: it is not a file
+        more: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`
+        rules.cedar.txt: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`
+        "#);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::load::load;
 use super::problem::SourceFile;
 use super::rules::{self, Origin, Rule};
+use super::types::{Member, Type};
 use super::{PolicyProblem, PolicySet, PolicySource, extend};
 use crate::actor::{Actor, Identity};
 use crate::capability::{ApprovalRule, Capability, Governed, ResourceMapping, Risk, SideEffect};
@@ -139,4 +140,23 @@ pub(super) fn rules(text: &str) -> Vec<Rule> {
 
 pub(super) fn dana() -> Identity {
     Identity::new(Actor::user("dana").role("support"))
+}
+
+/// `?` if a member may be missing.
+pub(super) fn optional(member: &Member) -> &'static str {
+    if member.required { "" } else { "?" }
+}
+
+/// A type as a schema would say it.
+pub(super) fn show_type(kind: &Type) -> String {
+    match kind {
+        Type::Set(element) => format!("Set<{}>", show_type(element)),
+        Type::Record(members) => {
+            let all: Vec<String> =
+                members.iter().map(|(name, it)| format!("{name}{}: {}", optional(it), show_type(&it.kind))).collect();
+            format!("{{{}}}", all.join(", "))
+        }
+        Type::Entity(name) => name.to_string(),
+        other => format!("{other:?}"),
+    }
 }

@@ -221,6 +221,19 @@ mod tests {
             "permit(principal, action, resource) when { context has approval };",
         ];
         let lines: Vec<String> = table.iter().map(|it| bounds(it)).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        true: permit(principal, action, resource) when { context.surface == "mcp" }; | permit(principal, action, resource) when { context.surface == "mcp" };
+        false: permit(principal, action, resource) when { (context.surface == "mcp") && true }; | permit(principal, action, resource) when { (context.surface == "mcp") && false };
+        false: permit(principal, action, resource) when { !false }; | permit(principal, action, resource) when { !true };
+        false: permit(principal, action, resource) unless { false || (context.surface == "x") }; | permit(principal, action, resource) unless { true || (context.surface == "x") };
+        false: permit(principal, action, resource) when { (context.surface == "x") || false }; | permit(principal, action, resource) when { (context.surface == "x") && false };
+        false: permit(principal, action, resource) when { if context.surface == "x" then true else true }; | permit(principal, action, resource) when { if context.surface == "x" then false else true };
+        false: permit(principal, action, resource is Order); | -
+        false: permit(principal, action, resource is Order); | -
+        true: permit(principal, action, resource is Order); | permit(principal, action, resource is Order);
+        false: permit(principal, action, resource) when { true }; | permit(principal, action, resource) when { false };
+        false: permit(principal, action, resource) when { true }; | permit(principal, action, resource) when { false };
+        false: permit(principal, action, resource) when { true }; | permit(principal, action, resource) when { false };
+        "#);
     }
 }

@@ -106,7 +106,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::policy::types::of_input;
+    use crate::policy::input::of_input;
 
     /// What Cedar made of member `v`.
     fn built(schema: &Value, value: &Value) -> String {
@@ -140,21 +140,48 @@ mod tests {
             "gar\u{e9}bage-and-more-garbage",
         ];
         let schema = json!({"type": "string", "format": "date-time"});
-        insta::assert_snapshot!(table(&schema, &times.map(Value::from)), @"");
+        insta::assert_snapshot!(table(&schema, &times.map(Value::from)), @r#"
+        "2024-02-29T12:00:00Z" => {"v": datetime("2024-02-29T12:00:00.000Z")}
+        "2024-02-29t12:00:00z" => {"v": datetime("2024-02-29T12:00:00.000Z")}
+        "2024-02-29T12:00:00.123456789+02:00" => {"v": datetime("2024-02-29T12:00:00.123+0200")}
+        "2024-02-29T12:00:00.1-00:00" => {"v": datetime("2024-02-29T12:00:00.100-0000")}
+        "2016-12-31T23:59:60Z" => {"v": datetime("2016-12-31T23:59:59.999Z")}
+        "2016-12-31T15:59:60.5-08:00" => {"v": datetime("2016-12-31T15:59:59.999-0800")}
+        "2024-02-29T12:00:00" => not_a_time
+        "2023-02-29T00:00:00Z" => refused by cedar
+        "2024-01-01T00:00:00.Z" => not_a_time
+        "2024-01-01T00:00:00+0200" => not_a_time
+        "garébage-and-more-garbage" => not_a_time
+        "#);
     }
 
     #[test]
     fn addresses_are_written_as_eight_groups() {
         let addresses = ["::1", "::ffff:1.2.3.4", "2001:DB8::1", "10.0.0.1", "10.0.0.0/8", "fe80::1%eth0"];
         let schema = json!({"type": "string", "format": "ipv6"});
-        insta::assert_snapshot!(table(&schema, &addresses.map(Value::from)), @"");
+        insta::assert_snapshot!(table(&schema, &addresses.map(Value::from)), @r#"
+        "::1" => {"v": ip("0:0:0:0:0:0:0:1")}
+        "::ffff:1.2.3.4" => {"v": ip("0:0:0:0:0:ffff:102:304")}
+        "2001:DB8::1" => {"v": ip("2001:db8:0:0:0:0:0:1")}
+        "10.0.0.1" => {"v": ip("10.0.0.1")}
+        "10.0.0.0/8" => not_an_address
+        "fe80::1%eth0" => not_an_address
+        "#);
     }
 
     #[test]
     fn decimals_keep_four_digits() {
         let schema = json!({"type": "number", "multipleOf": 0.0001, "minimum": -1e9, "maximum": 1e9});
         let numbers = [json!(0.1), json!(19.99), json!(-0.0001), json!(5), json!(-5.5), json!(0.00001), json!(1e300)];
-        insta::assert_snapshot!(table(&schema, &numbers), @"");
+        insta::assert_snapshot!(table(&schema, &numbers), @r#"
+        0.1 => {"v": decimal("0.1000")}
+        19.99 => {"v": decimal("19.9900")}
+        -0.0001 => {"v": decimal("-0.0001")}
+        5 => {"v": decimal("5.0")}
+        -5.5 => {"v": decimal("-5.5000")}
+        0.00001 => out_of_range
+        1e+300 => out_of_range
+        "#);
     }
 
     #[test]
@@ -162,7 +189,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"__entity": {"type": "object", "properties": {
             "type": {"type": "string"}, "id": {"type": "string"}}}}});
         let value = json!({"__entity": {"type": "Role", "id": "admin"}, "extra": {"__extn": {"fn": "ip", "arg": "1"}}});
-        insta::assert_snapshot!(built(&schema, &value), @"");
+        insta::assert_snapshot!(built(&schema, &value), @r#"{"v": {"__entity": {"id": "admin", "type": "Role"}}}"#);
     }
 
     #[test]

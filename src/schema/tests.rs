@@ -1,4 +1,5 @@
 use std::net::TcpListener;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -469,6 +470,9 @@ fn numbers_in_a_schema_are_compared_by_value() {
     assert_eq!(refusal(&schema, r#"{"a":1,"b":2,"c":3.0}"#), "accepted");
 }
 
+static DEFAULTED: LazyLock<InputSchema> = LazyLock::new(|| compile(with_defaults()).unwrap());
+static REFUND: LazyLock<InputSchema> = LazyLock::new(|| compile(refund()).unwrap());
+
 proptest! {
     #[test]
     fn what_is_accepted_is_accepted_again_in_canonical_form(
@@ -477,22 +481,41 @@ proptest! {
         depth in 0..5_usize,
         page in any::<bool>(),
     ) {
-        let schema = compile(with_defaults()).unwrap();
         let mut input = serde_json::Map::new();
         if let Some(limit) = limit { input.insert("limit".into(), limit.into()); }
         if page { input.insert("page".into(), size.map_or(json!({}), |it| json!({"size": it}))); }
         let node = (0..depth).fold(json!({}), |it, _| json!({"next": it}));
         input.insert("node".into(), node);
-        let first = schema.accept(&"demo".into(), &Given::Value(&Value::Object(input))).unwrap();
-        let again = schema.accept(&"demo".into(), &Given::Text(&first.canonical)).unwrap();
+        let first = DEFAULTED.accept(&"demo".into(), &Given::Value(&Value::Object(input))).unwrap();
+        let again = DEFAULTED.accept(&"demo".into(), &Given::Text(&first.canonical)).unwrap();
         prop_assert_eq!((again.value, again.hash, again.given_hash), (first.value, first.hash.clone(), first.hash));
     }
 
     #[test]
     fn any_text_is_accepted_or_refused(text in r#"([\[\]{},:"\\0-9e.\-]|null|"orderId"|"items"|"sku"|"address"|\{"orderId":){0,16}"#) {
-        let schema = compile(refund()).unwrap();
-        if let Err(refused) = schema.accept(&"demo".into(), &Given::Text(&text)) {
+        if let Err(refused) = REFUND.accept(&"demo".into(), &Given::Text(&text)) {
             prop_assert!(!refused.outward.is_empty());
         }
     }
+}
+
+#[test]
+#[ignore = "a measurement: run with --release --nocapture"]
+#[expect(clippy::disallowed_methods, reason = "measures")]
+fn accepting_a_small_input_costs_little_more_than_validating_and_hashing() {
+    const ROUNDS: u32 = 100_000;
+    let id = CapabilityId::from("orders.refund");
+    let text = r#"{"orderId":"ord_42","amountCents":64900,"dry_run":false}"#;
+    let value: Value = serde_json::from_str(text).unwrap();
+    let measured = |name: &str, run: &dyn Fn()| {
+        let start = std::time::Instant::now();
+        (0..ROUNDS).for_each(|_| run());
+        println!("{name}: {:?}", start.elapsed() / ROUNDS);
+    };
+    measured("parse", &|| drop(std::hint::black_box(canonical::parse(text))));
+    measured("parse, not strictly", &|| drop(std::hint::black_box(serde_json::from_str::<Value>(text))));
+    measured("validate", &|| assert!(REFUND.validator.is_valid(&value)));
+    measured("canonical text and hash", &|| drop(canonical::input_hash(&id, &canonical::text(&value).unwrap())));
+    measured("accept", &|| drop(std::hint::black_box(REFUND.accept(&id, &Given::Text(text)))));
+    measured("accept with a default", &|| drop(REFUND.accept(&id, &Given::Text(r#"{"orderId":"ord_42"}"#))));
 }

@@ -81,7 +81,7 @@ impl Filed {
         match record.state {
             ApprovalState::Pending => Ok(Err(self)),
             ApprovalState::Approved => {
-                let presented = present(record, store, false)?;
+                let presented = present(record, store)?;
                 self.permit.present(trail, presented).map(Ok)
             }
             ApprovalState::Rejected | ApprovalState::Expired | ApprovalState::Withdrawn | ApprovalState::Consumed => {
@@ -207,7 +207,7 @@ impl Desk<'_> {
                 self.file(trail, permit, &gates.into(), slot, Some(record.id)).await
             }
             ApprovalState::Approved => {
-                let presented = present(record, self.store, false)?;
+                let presented = present(record, self.store)?;
                 if !presented.binding.requester.is_same_caller(&permit.valid.exposed.identified.call().identity) {
                     return self.file(trail, permit, &gates.into(), slot, None).await; // finds the open one (APR-8)
                 }
@@ -348,9 +348,9 @@ fn binding(trail: &Trail, valid: &Valid, ask: &Ask, id: &ApprovalId) -> Binding 
 }
 
 /// Checks that the stored request still is what was bound, and makes it presentable.
-pub(crate) fn present(record: ApprovalRecord, store: &Store, resumed: bool) -> Result<Arc<Presented>, Rejection> {
+pub(crate) fn present(record: ApprovalRecord, store: &Store) -> Result<Arc<Presented>, Rejection> {
     let binding = verified(&record, store)?;
-    Ok(Arc::new(Presented { record, binding, resumed }))
+    Ok(Arc::new(Presented { record, binding }))
 }
 
 /// Why an approval that is not open lets nothing run.

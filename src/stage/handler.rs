@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::audit::EventKind;
 use crate::clock::Clock;
@@ -72,6 +73,9 @@ pub(crate) async fn run(
         trail.at(Stage::Control);
         if begun.lost().is_cancelled() || !control.store.lease_holds(LEASE_MARGIN) {
             return Err(Failed::LeaseLost { fresh: attempt == 1 || nothing_yet });
+        }
+        if begun.cancel().is_cancelled() {
+            return Err(stopped(ErrorCode::Cancelled, nothing_yet));
         }
         trail.at(Stage::Handler);
         let failed = match once(begun, &body, attempt, &owner, &control).await {
@@ -145,7 +149,8 @@ async fn once(
     // even what a handler does before it returns its future happens in there.
     let (body, place) = (Arc::clone(body), capability.handler);
     let (inner, input) = (Arc::clone(&frame), Arc::clone(begun.input()));
-    let mut handler = control.tasks.spawn(async move { body.attempt(place, inner, input).await });
+    let run = async move { body.attempt(place, inner, input).await };
+    let mut handler = control.tasks.spawn(run.instrument(frame.span.clone()));
     let declared = &capability.meta.errors;
     let code = tokio::select! {
         biased;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::audit::{EventKind, ReconciledBy};
+use crate::audit::{AuditEvent, EventKind, ReconciledBy};
 use crate::clock::Clock;
 use crate::outcome::Outcome;
 use crate::rejection::{Failed, Late, Rejection};
@@ -11,7 +11,7 @@ use crate::stage::approval::Filed;
 use crate::stage::idempotency::{Begun, Known};
 use crate::stage::redaction::{self, Output, Stored};
 use crate::store::op::{End, Finish, HolderState, Reconcile};
-use crate::store::{Store, StoreError};
+use crate::store::{EventFilter, Store, StoreError};
 use crate::trail::Trail;
 
 /// How long a reply waits for its record (EXE-9).
@@ -234,8 +234,15 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
     tracing::info!(%execution, code = %rejection.code(), stage = ?trail.stage(),
         cause = &rejection as &dyn std::error::Error, "refused");
     let outcome = rejection.outcome(execution.clone());
+    let given_up = matches!(rejection, Rejection::Cancelled | Rejection::OutOfTime);
     let event = rejection.event(trail.stage(), trail.elapsed_us());
-    match within(clock, store.append(trail.with(event))).await {
+    let commit = async {
+        if given_up && is_told_already(trail, store).await? {
+            return Ok(());
+        }
+        store.append(trail.with(event)).await
+    };
+    match within(clock, commit).await {
         Some(Ok(())) => Recorded(outcome),
         failed => {
             let error = failed.and_then(Result::err);
@@ -244,4 +251,17 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
             Recorded(Rejection::Audit(error).outcome(execution))
         }
     }
+}
+
+/// Whether a step that was given up left a record all the same: a request that was filed, or a begin, whose end the
+/// store owes. What was queued before this has been decided when it is answered.
+async fn is_told_already(trail: &mut Trail, store: &Store) -> Result<bool, StoreError> {
+    store.append(Vec::new()).await?;
+    let filter = EventFilter { execution: Some(trail.execution().to_string()), ..EventFilter::default() };
+    let bodies = store.events(&filter, 16).await?;
+    let events: Vec<AuditEvent> = bodies.iter().filter_map(|(_, it)| serde_json::from_str(it).ok()).collect();
+    if !events.is_empty() {
+        trail.written(); // only the end is missing, if that
+    }
+    Ok(events.iter().any(|it| it.kind.is_terminal() || matches!(it.kind, EventKind::Started { .. })))
 }

@@ -55,6 +55,12 @@ macro_rules! row {
 }
 pub(super) use row;
 
+/// Single values of a statement without a batch.
+macro_rules! values {
+    ($($cell:expr),* $(,)?) => { [$($crate::store::db::Cell::from($cell)),*] };
+}
+pub(super) use values;
+
 /// What a row of a result can be read into.
 pub(super) trait Read: for<'r> FromRow<'r, SqliteRow> + Send + Unpin {}
 impl<T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin> Read for T {}

@@ -187,26 +187,7 @@ impl Op {
 
     fn each_text(&self, look: &mut dyn FnMut(&str)) {
         match self {
-            Self::File(it) => {
-                let File { approval, execution, tenant, capability, requester, slot, input_hash, .. } = &it.what;
-                let File { given_hash, binding, binding_hash, input, requirements, .. } = &it.what;
-                let texts: [&str; 12] = [
-                    approval,
-                    execution,
-                    tenant,
-                    capability,
-                    requester,
-                    input_hash,
-                    given_hash,
-                    binding,
-                    binding_hash,
-                    input,
-                    slot.as_deref().unwrap_or_default(),
-                    &it.envelope,
-                ];
-                texts.into_iter().chain(requirements.iter().map(|it| it.kind.as_str())).for_each(&mut *look);
-                each_row(&it.events, look);
-            }
+            Self::File(it) => each_of_file(it, look),
             Self::Decide(it) => {
                 let comment = it.comment.iter().flat_map(|it| [it.text.as_str(), &it.salt, &it.digest]);
                 let issuer = it.approver.issuer.as_deref().unwrap_or_default();
@@ -217,26 +198,7 @@ impl Op {
                 look(&it.what.approval);
                 each_row(&it.events, look);
             }
-            Self::Begin(it) => {
-                let Begin { execution, tenant, capability, requester, slot, input_hash, given_hash, .. } = &it.what;
-                let Begin { instance, approval, input, agent, .. } = &it.what;
-                let texts: [&str; 12] = [
-                    execution,
-                    tenant,
-                    capability,
-                    requester,
-                    input_hash,
-                    given_hash,
-                    instance,
-                    input,
-                    agent,
-                    slot.as_deref().unwrap_or_default(),
-                    approval.as_deref().unwrap_or_default(),
-                    &it.envelope,
-                ];
-                texts.into_iter().for_each(&mut *look);
-                each_row(&it.events, look);
-            }
+            Self::Begin(it) => each_of_begin(it, look),
             Self::Finish(it) => {
                 look(&it.finish.what.execution);
                 look(it.finish.what.outcome.as_deref().unwrap_or_default());
@@ -254,6 +216,29 @@ impl Op {
             Self::Sweep => {}
         }
     }
+}
+
+fn each_of_file(it: &Ready<File>, look: &mut dyn FnMut(&str)) {
+    let File { approval, execution, tenant, capability, requester, slot, input_hash, .. } = &it.what;
+    let File { given_hash, binding, binding_hash, input, requirements, .. } = &it.what;
+    let ids: [&str; 4] = [approval, execution, slot.as_deref().unwrap_or_default(), &it.envelope];
+    let texts = [tenant, capability, requester, input_hash, given_hash, binding, binding_hash, input];
+    ids.into_iter().for_each(&mut *look);
+    texts.into_iter().chain(requirements.iter().map(|it| &it.kind)).for_each(|it| look(it));
+    each_row(&it.events, look);
+}
+
+fn each_of_begin(it: &Ready<Begin>, look: &mut dyn FnMut(&str)) {
+    let Begin { execution, tenant, capability, requester, slot, input_hash, given_hash, .. } = &it.what;
+    let Begin { instance, approval, input, agent, .. } = &it.what;
+    let (slot, approval) = (slot.as_deref().unwrap_or_default(), approval.as_deref().unwrap_or_default());
+    let ids: [&str; 4] = [execution, slot, approval, &it.envelope];
+    let texts = [tenant, capability, requester, input_hash, given_hash, instance, input, agent];
+    ids.into_iter().for_each(&mut *look);
+    for text in texts {
+        look(text);
+    }
+    each_row(&it.events, look);
 }
 
 fn each_row(events: &[EventRow], look: &mut dyn FnMut(&str)) {

@@ -166,6 +166,7 @@ pub(crate) struct Activate {
 
 /// What became of [`File`].
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::enum_variant_names, reason = "the plain word for it")]
 pub(crate) enum Filed {
     Filed {
         approval: ApprovalId,

@@ -109,7 +109,8 @@ async fn set_up(link: &mut SqliteConnection, path: &Path, source: &KeySource) ->
     if mode != "wal" {
         link.execute("PRAGMA journal_mode = WAL").await.map_err(failed)?;
     }
-    MIGRATIONS.run(&mut *link).await.map_err(|it| migration(path, it))?;
+    // Not `run`: its generic connection would make this future, and that of whoever opens a store, not `Send`.
+    MIGRATIONS.run_direct(None, &mut *link, false).await.map_err(|it| migration(path, it))?;
     find_key(link, path, source).await
 }
 

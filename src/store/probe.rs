@@ -12,6 +12,7 @@ struct Inner {
     lose_commits: AtomicU32,
     lose_replies: AtomicU32,
     broken: AtomicBool,
+    panics: AtomicBool,
     commits: AtomicU64,
     retries: AtomicU64,
     alone: AtomicU64,
@@ -32,6 +33,11 @@ impl Probe {
     /// While set, the database cannot be written.
     pub(crate) fn set_broken(&self, broken: bool) {
         self.0.broken.store(broken, Ordering::Relaxed);
+    }
+
+    /// The writer's thread panics at its next commit.
+    pub(crate) fn panic_next(&self) {
+        self.0.panics.store(true, Ordering::Relaxed);
     }
 
     /// Transactions committed so far.
@@ -61,6 +67,11 @@ impl Probe {
 
     pub(super) fn is_broken(&self) -> bool {
         self.0.broken.load(Ordering::Relaxed)
+    }
+
+    /// Panics, if a test wants it.
+    pub(super) fn survive(&self) {
+        assert!(!self.0.panics.load(Ordering::Relaxed), "a test wants the writer to panic");
     }
 
     pub(super) fn committed(&self) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
 use super::StoreError;
-use super::db::{Cell, Read, Row, expand, fetch, options, query, row};
+use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
 use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState};
 use super::record::{ApprovalRow, DecisionRow, ExecutionRow, unreadable};
 use super::sql::{self, Sql};
@@ -54,7 +54,7 @@ impl Readers {
     }
 
     pub(super) async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
-        Ok(self.approvals_by(sql::APPROVAL, &row![id]).await?.pop())
+        Ok(self.approvals_by(sql::APPROVAL, &values![id]).await?.pop())
     }
 
     pub(super) async fn approval_of_call(
@@ -63,7 +63,7 @@ impl Readers {
         input_hash: &str,
         given_hash: &str,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        Ok(self.approvals_by(sql::APPROVAL_OF_CALL, &row![slot, input_hash, given_hash]).await?.pop())
+        Ok(self.approvals_by(sql::APPROVAL_OF_CALL, &values![slot, input_hash, given_hash]).await?.pop())
     }
 
     pub(super) async fn approvals(
@@ -75,13 +75,13 @@ impl Readers {
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         let status = status.map(ApprovalState::as_str);
-        let values = row![tenant, status, requester, after.map(ApprovalId::as_str), many(limit)];
+        let values = values![tenant, status, requester, after.map(ApprovalId::as_str), many(limit)];
         self.approvals_by(sql::APPROVALS, &values).await
     }
 
     pub(super) async fn holder(&self, slot: &str) -> Result<Option<Holder>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
-        let rows = query::<HolderRow>(&mut link, sql::HOLDER, self.now(), &row![slot]).await.map_err(unavailable)?;
+        let rows = query::<HolderRow>(&mut link, sql::HOLDER, self.now(), &values![slot]).await.map_err(unavailable)?;
         let Some((id, state, retake, lapsed, input_hash, given_hash, outcome)) = rows.into_iter().next() else {
             return Ok(None);
         };
@@ -103,7 +103,7 @@ impl Readers {
             (Some(_), true) => sql::EVENTS_OF_LAST,
         };
         let (since, until) = (since.map_or(i64::MIN, |it| it.0), until.map_or(i64::MAX, |it| it.0));
-        let values = row![
+        let values = values![
             *after_seq,
             execution.as_deref(),
             tenant.as_deref(),

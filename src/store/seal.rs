@@ -17,7 +17,7 @@ const SALT: usize = 16;
 const NONCE: usize = 12;
 const VERSION: &str = "v1.";
 
-/// Does not open: another key, another row, or a changed text. APPROVAL_INPUT_MISMATCH.
+/// Does not open: another key, another row, or a changed text. `APPROVAL_INPUT_MISMATCH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the seal does not open: the text, its row or the key is another one")]
 pub(crate) struct SealError;
@@ -81,7 +81,9 @@ fn nonce_of(bytes: &[u8]) -> Option<Nonce<aes_gcm::aead::consts::U12>> {
 /// HMAC-SHA-256 (RFC 2104) of some texts, one after the other.
 fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block(key));
-    parts.iter().for_each(|part| mac.update(part));
+    for part in parts {
+        mac.update(part);
+    }
     mac.finalize().into_bytes().into()
 }
 

@@ -68,7 +68,7 @@ impl Writer {
         let bytes = op.check()?;
         let ticket = if op.is_urgent() { None } else { Some(Ticket::take(&self.waiting).ok_or(StoreError::Busy)?) };
         let (reply, answer) = oneshot::channel();
-        let job = Job { op, reply: Some(reply), vanished: 0, bytes, ticket };
+        let job = Job { op, reply: Some(reply), vanished: 0, bytes, _ticket: ticket };
         self.inbox.send(Message::Job(job)).map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?.map(Reply::accept)
     }
@@ -242,12 +242,10 @@ impl Loop {
     fn answer(&mut self, mut job: Job, answer: Option<Answer>) {
         let Some(answer) = answer else {
             job.vanished += 1;
-            if job.vanished <= VANISHED {
-                self.queue.push_first(job)
-            } else {
-                job.reply(Err(StoreError::Busy))
+            if job.vanished > VANISHED {
+                return job.reply(Err(StoreError::Busy));
             }
-            return;
+            return self.queue.push_first(job);
         };
         if let (Op::Renew { instance, asked, .. }, Answer::Renewed { held, generation }) = (&job.op, &answer) {
             self.shared.saw(*generation);
@@ -339,7 +337,10 @@ impl Loop {
         if let Some(conn) = self.conn.take() {
             let _ = conn.close().await; // everything is committed
         }
-        self.done.drain(..).for_each(|it| drop(it.send(())));
+        self.shared.lease.end();
+        for done in self.done.drain(..) {
+            let _ = done.send(()); // whoever is gone needs no answer
+        }
     }
 }
 

@@ -240,7 +240,7 @@ fn an_entity_that_is_not_loaded_fails_and_its_name_alone_does_not() {
 #[test]
 fn attributes_are_projected_by_their_declared_type() {
     let set = set(r#"@id("p") permit (principal is User, action in Action::"invoke", resource)
-        when { principal has department && principal.department == "sales" && principal.tenant == "acme" };"#);
+        when { principal has department && principal.department == "sales" && principal has tenant && principal.tenant == "acme" };"#);
     let of = |actor: Actor| refund(&set, &Identity::new(actor).tenant("acme"), 1, None);
     assert!(matches!(of(Actor::user("a").attribute("department", "sales")), Decision::Allow { .. }));
     assert!(matches!(of(Actor::user("a").attribute("department", Value::Null)), Decision::Deny { .. }));

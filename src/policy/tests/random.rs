@@ -1,7 +1,7 @@
 //! Random sets: what is fast against what is obvious.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use cedar_policy::{Authorizer, Decision as Answer, Entities, PolicySet as Set, Request};
@@ -10,21 +10,24 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::actor::{Actor, Identity, Surface};
-use crate::audit::{PolicyRef, Requirement};
-use crate::capability::RequiresApproval;
+use crate::audit::{PolicyError, PolicyRef, Requirement};
+use crate::capability::{Governed, RequiresApproval};
 use crate::policy::compile::compile;
+use crate::policy::decide::policy_error;
 use crate::policy::request::invoke_context;
 use crate::policy::rules::{Kind, Rule};
-use crate::policy::schema::generate;
+use crate::policy::schema::{Generated, generate};
 use crate::policy::testing::{NOW, SHOP_SCHEMA, extension, rules, shop};
 use crate::policy::{Covers, Decision, Gates, Listed, PolicySet, Visibility};
 
 /// Without the linter: it refuses many of these, and deciding must be right all the same.
 fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
-    let (generated, _) = generate(&shop(), Some(&extension(SHOP_SCHEMA)));
+    static GENERATED: LazyLock<Generated> = LazyLock::new(|| generate(&SHOP, Some(&extension(SHOP_SCHEMA))).0.unwrap());
     let rules = rules(text);
-    (compile(generated.unwrap(), rules.clone(), &shop(), 1).unwrap(), rules)
+    (compile(GENERATED.clone(), rules.clone(), &SHOP, 1).unwrap(), rules)
 }
+
+static SHOP: LazyLock<Vec<Arc<Governed>>> = LazyLock::new(shop);
 
 const INDEPENDENT: [&str; 5] = [
     "context.surface == \"mcp\"",
@@ -100,8 +103,10 @@ fn policy() -> impl Strategy<Value = String> {
 }
 
 fn policies() -> impl Strategy<Value = String> {
-    proptest::collection::vec(policy(), 1..7)
-        .prop_map(|all| all.iter().enumerate().map(|(at, it)| format!("@id(\"{at}\") {it}\n")).collect::<String>())
+    proptest::collection::vec(policy(), 1..7).prop_map(|all| {
+        let all: Vec<String> = all.iter().enumerate().map(|(at, it)| format!("@id(\"{at}\") {it}\n")).collect();
+        all.concat()
+    })
 }
 
 fn identity() -> impl Strategy<Value = Identity> {
@@ -152,9 +157,10 @@ fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: O
     };
     let ask = |set: &Set| Authorizer::new().is_authorized(request, set, entities);
     let first = ask(&set(|it| !matches!(it, Kind::Hide)));
-    let failed: BTreeSet<String> = first.diagnostics().errors().map(|it| format!("{it:?}")).collect();
+    let mut failed: Vec<PolicyError> = first.diagnostics().errors().map(policy_error).collect();
     if !failed.is_empty() {
-        return Decision::Failed(Vec::new());
+        failed.sort();
+        return Decision::Failed(failed);
     }
     let ungated = ask(&set(|it| matches!(it, Kind::Permit | Kind::Deny)));
     let by_id = |response: &cedar_policy::Response| {
@@ -186,61 +192,67 @@ fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: O
     Decision::RequireApproval(Gates { requirements, expires_in: life, reasons, policies: refs(&all) })
 }
 
-/// Which policies erred is the same too, but the book does not sort: compared as "failed".
-fn comparable(decision: Decision) -> Decision {
-    match decision {
-        Decision::Failed(_) => Decision::Failed(Vec::new()),
-        other => other,
-    }
+/// Sets cost more to make than calls to decide: so many calls for each.
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    let call = (identity(), input(), covers(), 0..3_usize);
+    proptest::collection::vec(call.prop_map(|(who, input, covers, at)| Call { who, input, covers, at }), 10)
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    who: Identity,
+    input: Value,
+    covers: Option<Covers>,
+    at: usize,
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn sliced_deciding_is_deciding_by_the_book_over_all_policies(
-        text in policies(), who in identity(), input in input(), covers in covers(), at in 0..3_usize,
-    ) {
+    fn sliced_deciding_is_deciding_by_the_book_over_all_policies(text in policies(), calls in calls()) {
         let (set, rules) = unlinted(&text);
-        let governed = Arc::clone(&shop()[at]);
-        let principal = set.principal(&who).unwrap();
-        let decided = set.decide(&principal, &who, NOW, &governed, &input, covers.as_ref());
-        let compiled = set.compiled(&governed).unwrap();
-        let context = invoke_context(compiled, &who, NOW, &input, covers.as_ref()).unwrap();
-        let request = set.request(compiled, &principal, context, &input).unwrap();
-        let entities = principal.among(&compiled.base).unwrap();
-        let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
-        proptest::prop_assert_eq!(comparable(decided), expected);
+        for Call { who, input, covers, at } in calls {
+            let governed = &SHOP[at];
+            let principal = set.principal(&who).unwrap();
+            let decided = set.decide(&principal, &who, NOW, governed, &input, covers.as_ref());
+            let compiled = set.compiled(governed).unwrap();
+            let context = invoke_context(compiled, &who, NOW, &input, covers.as_ref()).unwrap();
+            let request = set.request(compiled, &principal, context, &input).unwrap();
+            let entities = principal.among(&compiled.base).unwrap();
+            let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
+            proptest::prop_assert_eq!(decided, expected);
+        }
     }
 
     #[test]
-    fn whatever_some_input_gets_allowed_is_listed(
-        text in policies(), who in identity(), inputs in proptest::collection::vec(input(), 8), at in 0..3_usize,
-    ) {
+    fn whatever_some_input_gets_allowed_is_listed(text in policies(), calls in calls()) {
         let (set, _) = unlinted(&text);
-        let governed = Arc::clone(&shop()[at]);
-        let principal = set.principal(&who).unwrap();
-        let visible = set.visibility(&principal, &who, NOW, &governed) == Visibility::Visible;
-        let listed = set.list(&principal, &who, NOW, &governed);
-        let refused = set.refuses_whatever(&principal, &who, NOW, &governed);
-        for input in &inputs {
-            let decided = set.decide(&principal, &who, NOW, &governed, input, None);
-            let passes = matches!(decided, Decision::Allow { .. } | Decision::RequireApproval(_));
-            proptest::prop_assert!(!(passes && refused.is_some()), "refused, but {decided:?}");
-            proptest::prop_assert!(!(passes && visible && listed == Listed::No), "not listed, but {decided:?}");
-            match decided {
+        for Call { who, input, covers, at } in &calls {
+            let governed = &SHOP[*at];
+            let principal = set.principal(who).unwrap();
+            let visible = set.visibility(&principal, who, NOW, governed) == Visibility::Visible;
+            let listed = set.list(&principal, who, NOW, governed);
+            let refused = set.refuses_whatever(&principal, who, NOW, governed);
+            let decided = set.decide(&principal, who, NOW, governed, input, None);
+            proptest::prop_assert!(!(passes(&decided) && refused.is_some()), "refused, but {decided:?}");
+            let is_missing = visible && listed == Listed::No;
+            proptest::prop_assert!(!(passes(&decided) && is_missing), "not listed, but {decided:?}");
+            match &decided {
                 Decision::Allow { .. } => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Always)),
                 Decision::RequireApproval(_) => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Never)),
                 Decision::Deny { .. } | Decision::Failed(_) => {}
             }
-            let covers = Covers { id: "a".into(), types: [("m".to_owned(), 2), ("f".to_owned(), 1)].into(), decided_at: NOW };
-            let resumed = set.decide(&principal, &who, NOW, &governed, input, Some(&covers));
-            let passes = matches!(resumed, Decision::Allow { .. } | Decision::RequireApproval(_));
-            proptest::prop_assert!(!(passes && refused.is_some()), "refused, but resumed: {resumed:?}");
+            let resumed = set.decide(&principal, who, NOW, governed, input, covers.as_ref());
+            proptest::prop_assert!(!(passes(&resumed) && refused.is_some()), "refused, but resumed: {resumed:?}");
         }
     }
+}
+
+fn passes(decision: &Decision) -> bool {
+    matches!(decision, Decision::Allow { .. } | Decision::RequireApproval(_))
 }

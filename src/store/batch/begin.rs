@@ -147,7 +147,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn slot<'b>(it: &'b Ready<Begin>) -> Option<&'b str> {
+fn slot(it: &Ready<Begin>) -> Option<&str> {
     it.what.slot.as_deref()
 }
 

@@ -25,10 +25,10 @@ struct Locked {
 
 /// A decision that counts.
 struct Vote<'a> {
-    at: usize,
     what: &'a Decide,
     place: i64,
-    approver: String,
+    /// JSON of [`crate::audit::ApproverRef`].
+    by: String,
     state: ApprovalState,
 }
 
@@ -109,14 +109,14 @@ impl<'a> Batch<'a> {
         let kind = if approves { EventKind::Approved(data) } else { EventKind::Rejected(data) };
         self.note(at, &lock.envelope, kind)?;
         self.answer(at, Answer::Decided(Decided::Done { state }));
-        let approver = serde_json::to_string(&what.approver).unwrap_or_default(); // plain data: cannot fail
+        let by = serde_json::to_string(&what.approver).unwrap_or_default(); // plain data: cannot fail
         let place = i64::try_from(before.len()).unwrap_or(i64::MAX - 1) + 1;
-        Ok(Vote { at, what, place, approver, state })
+        Ok(Vote { what, place, by, state })
     }
 
     async fn store_votes(&mut self, votes: &[Vote<'a>]) -> Result<(), sqlx::Error> {
-        let decisions = votes.iter().map(|Vote { what, place, approver, .. }| {
-            row![&what.approval, &what.person, *place, approver, &what.kind, what.verdict.as_str(), &what.via]
+        let decisions = votes.iter().map(|Vote { what, place, by, .. }| {
+            row![&what.approval, &what.person, *place, by, &what.kind, what.verdict.as_str(), &what.via]
         });
         self.conn.run(sql::INSERT_DECISIONS, &decisions.collect::<Vec<_>>()).await?;
         let comments = votes.iter().filter_map(|Vote { what, .. }| {

@@ -38,9 +38,9 @@ impl<'a> Batch<'a> {
         self.limit(&mut files).await?;
         let rows: Vec<_> = files.iter().map(|(_, it)| (it, requirements(&it.what))).collect();
         let rows: Vec<_> = rows.iter().map(|(it, requirements)| file_row(it, requirements)).collect();
-        let filed: HashMap<String, i64> = self.conn.all::<(String, i64)>(sql::FILE, &rows).await?.into_iter().collect();
+        let ends: HashMap<String, i64> = self.conn.all::<(String, i64)>(sql::FILE, &rows).await?.into_iter().collect();
         for (i, it) in files {
-            let Some(expires_at) = filed.get(&*it.what.approval).copied() else { continue }; // vanished: next batch
+            let Some(expires_at) = ends.get(&*it.what.approval).copied() else { continue }; // vanished: next batch
             let (approval, binding_hash) = (it.what.approval.clone(), it.what.binding_hash.clone());
             self.filed(i, it, &Open { approval, binding_hash, expires_at }, false);
         }

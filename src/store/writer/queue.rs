@@ -23,15 +23,14 @@ pub(super) struct Job {
     pub(super) reply: Option<oneshot::Sender<Result<Reply, StoreError>>>,
     pub(super) vanished: u8,
     pub(super) bytes: usize,
-    /// Its place among those that wait; `None` for what is never refused.
-    #[expect(dead_code, reason = "gives the place back when it is dropped")]
-    pub(super) ticket: Option<Ticket>,
+    /// Its place among those that wait; `None` for what is never refused. Given back when the job is dropped.
+    pub(super) _ticket: Option<Ticket>,
 }
 
 impl Job {
     /// The writer's own: nobody waits for it.
     pub(super) fn own(op: Op) -> Self {
-        Self { op, reply: None, vanished: 0, bytes: 0, ticket: None }
+        Self { op, reply: None, vanished: 0, bytes: 0, _ticket: None }
     }
 
     pub(super) fn reply(self, answer: Result<Reply, StoreError>) {

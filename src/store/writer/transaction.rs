@@ -126,6 +126,7 @@ impl Loop {
     /// True: committed. False: certainly not.
     async fn commit(&mut self, work: &Work) -> Result<bool, Failure> {
         let probe = self.shared.probe.clone();
+        probe.survive();
         let Some(conn) = &mut self.conn else { return Ok(false) };
         let done = if probe.loses_commit() {
             conn.rollback().await.and(Err(sqlx::Error::WorkerCrashed))
@@ -141,13 +142,11 @@ impl Loop {
         self.drop_connection().await;
         let Some((seq, id)) = &work.marker else { return Ok(false) }; // no events: doing it again is harmless
         for look in 0..LOOKS {
-            match self.was_stored(*seq, id).await {
-                Ok(stored) => return Ok(stored),
-                Err(_) => {
-                    self.drop_connection().await;
-                    tokio::time::sleep(Duration::from_millis(20 << look)).await;
-                }
+            if let Ok(stored) = self.was_stored(*seq, id).await {
+                return Ok(stored);
             }
+            self.drop_connection().await;
+            tokio::time::sleep(Duration::from_millis(20 << look)).await;
         }
         Err(Failure::Uncertain(error.to_string()))
     }

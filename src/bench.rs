@@ -1,0 +1,71 @@
+//! What the benchmarks of this crate measure, and nobody else can reach. Not a part of the API.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::actor::{Identity, SharedIdentity, Surface};
+use crate::budget::Budget;
+use crate::caller::{JsonInput, Order, What};
+use crate::capability::{Capability, Filter};
+use crate::pipeline::Core;
+use crate::registry::Registry;
+use crate::stage::approval::Approval;
+use crate::stage::{Stage, actor, approval, exposure, policy, schema};
+use crate::trail::Trail;
+use crate::{BuildError, CapabilityId, Engine, ExecutionId};
+
+/// An engine without what its store does.
+pub struct Gate {
+    core: Arc<Core>,
+    identity: SharedIdentity,
+}
+
+impl Gate {
+    /// For calls of this party on the surface `direct`.
+    pub fn new<C: Send + Sync + 'static>(engine: &Engine<C>, identity: impl Into<Identity>) -> Self {
+        Self { core: Arc::clone(&engine.core), identity: Arc::new(identity.into().on(Surface::Direct)) }
+    }
+
+    /// Stages 2 to 8 of a call without a key, which ask nothing of the store: whether it may begin.
+    ///
+    /// `run` with the stages behind them left out; what it has between them is here too.
+    pub async fn lets_pass(&self, execution: &ExecutionId, capability: &CapabilityId, input: &JsonInput) -> bool {
+        let Core { registry, policies, store, clock, ids, .. } = &*self.core;
+        let what = What::Call { capability: capability.clone(), input: input.clone(), key: None };
+        let (execution, identity) = (execution.clone(), Arc::clone(&self.identity));
+        let order = Order { execution, identity, cancel: CancellationToken::new(), correlation: None, what };
+        let mut trail = Trail::open(clock, ids, self.core.probe.clone(), &order.execution, &order.identity);
+        let trail = &mut trail;
+        let passed = async {
+            let budget = Budget::new(clock, order.cancel.clone());
+            let call = budget.within(self.core.load(trail, order)).await?;
+            let identified = actor::require(trail.at(Stage::Actor), call)?;
+            let policies = policies.follow(registry, store).await;
+            let exposed = exposure::find(trail.at(Stage::Resolve), identified, registry, policies)?;
+            let valid = schema::validate(trail.at(Stage::Schema), exposed, store)?;
+            let permit = policy::decide(trail.at(Stage::Policy), valid)?;
+            budget.within(approval::settle(trail.at(Stage::Approval), permit, store, ids, false)).await
+        };
+        matches!(passed.await, Ok(Approval::Granted(_)))
+    }
+
+    /// A listing without its record: how many capabilities it has.
+    pub async fn lists(&self, filter: &Filter) -> usize {
+        self.core.visible(&self.identity, filter).await.map_or(0, |it| it.len())
+    }
+
+    /// The Cedar schema that was generated.
+    pub fn schema(&self) -> String {
+        self.core.policies.current().set.schema_text().to_owned()
+    }
+}
+
+/// Registers capabilities and gives them up again: how many there were.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn register<C>(capabilities: Vec<Capability<C>>) -> Result<usize, BuildError> {
+    let drafts = capabilities.into_iter().map(|it| it.draft).collect();
+    Registry::new(drafts).map(|it| it.all().len()).map_err(|problems| BuildError { problems })
+}

@@ -1,0 +1,363 @@
+//! Commands and their flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::exit::HELP;
+use crate::{ApprovalState, Surface, Timestamp};
+
+/// Stands between AI agents and an application's procedures: every call is checked, approved, recorded and run at most
+/// once. This binary carries the demo application, a support desk; start with `countersign demo`.
+#[derive(Debug, Parser)]
+#[command(name = "countersign", version, after_help = HELP, disable_help_subcommand = true)]
+pub(super) struct Cli {
+    /// Log more to standard error: -v info, -vv debug, -vvv everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Tell the whole story, on a temporary database
+    Demo(Demo),
+    /// Call a capability on somebody's behalf
+    Invoke(Invoke),
+    /// See what can be called
+    Capabilities(Capabilities),
+    /// See and decide what waits for a person, and run what was approved
+    Approvals(Approvals),
+    /// See executions, and settle those whose end nobody knows
+    Executions(Executions),
+    /// Read the audit trail
+    Audit(Audit),
+    /// Work on policies
+    Policy(Policy),
+}
+
+/// How the answer looks.
+#[derive(Debug, Args)]
+pub(super) struct Format {
+    /// Answer in JSON, for machines
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Which records and rules a command works on.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// The database. Whoever can write this file is an operator: they may name any actor and surface
+    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
+    pub(super) db: String,
+    /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
+    #[arg(long, value_name = "DIR")]
+    pub(super) policies: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// On whose behalf.
+#[derive(Debug, Args)]
+pub(super) struct As {
+    /// dana, priya, omar, nightly, anonymous, or a JSON file `{"id", "kind", "tenant", "roles", "attributes"}`
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(super) actor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Invoke {
+    /// The capability's id, `orders.refund`
+    pub(super) capability: String,
+    /// The input: JSON, `@FILE`, or `-` for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}", allow_hyphen_values = true)]
+    pub(super) input: String,
+    #[command(flatten)]
+    pub(super) who: As,
+    /// Where the call is said to come in: direct, http, mcp, workflow, test
+    #[arg(long, value_parser = surface, default_value = "direct")]
+    pub(super) surface: Surface,
+    /// The promise that two calls are the same call
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(super) idempotency_key: Option<String>,
+    /// The caller's own id of the conversation, for the record
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub(super) correlation_id: Option<String>,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Capabilities {
+    #[command(subcommand)]
+    pub(super) command: CapabilitiesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CapabilitiesCommand {
+    /// All of them, or what an actor could get allowed
+    List {
+        #[command(flatten)]
+        view: View,
+        /// Only those with one of these tags
+        #[arg(long = "tag", value_name = "TAG")]
+        tags: Vec<String>,
+    },
+    /// One of them, with its schemas
+    Show {
+        /// The capability's id
+        capability: String,
+        #[command(flatten)]
+        view: View,
+    },
+}
+
+/// Whose eyes to look through, and from where.
+#[derive(Debug, Args)]
+pub(super) struct View {
+    #[command(flatten)]
+    pub(super) who: As,
+    /// Where the actor is said to come from
+    #[arg(long, value_parser = surface, default_value = "direct")]
+    pub(super) surface: Surface,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Approvals {
+    #[command(subcommand)]
+    pub(super) command: ApprovalsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ApprovalsCommand {
+    /// All requests, or those that an actor may see, newest first
+    List {
+        /// pending, approved, rejected, expired, withdrawn or consumed
+        #[arg(long, value_parser = state)]
+        status: Option<ApprovalState>,
+        #[command(flatten)]
+        who: As,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// One request: who asked, and exactly what will run
+    Show {
+        /// The approval's id
+        id: String,
+        #[command(flatten)]
+        who: As,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Agree, for one type of approval
+    Approve(Decide),
+    /// Refuse, finally
+    Reject(Decide),
+    /// Run what was approved, on behalf of whoever asked for it
+    Resume {
+        /// The approval's id
+        id: String,
+        #[command(flatten)]
+        who: As,
+        /// Where the call came in
+        #[arg(long, value_parser = surface, default_value = "direct")]
+        surface: Surface,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Take a request back
+    Withdraw {
+        /// The approval's id
+        id: String,
+        #[command(flatten)]
+        who: As,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Decide {
+    /// The approval's id
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) who: As,
+    /// Which type is decided; may be left out where only one is outstanding
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) kind: Option<String>,
+    /// Why, for people to read
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(super) comment: Option<String>,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Executions {
+    #[command(subcommand)]
+    pub(super) command: ExecutionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ExecutionsCommand {
+    /// Where an execution stands
+    Show {
+        /// The execution's id
+        id: String,
+        #[command(flatten)]
+        who: As,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Settle an execution of which nobody knows whether it happened
+    Resolve {
+        /// The execution's id
+        id: String,
+        #[command(flatten)]
+        who: As,
+        /// What is known now
+        #[arg(long = "as", value_enum)]
+        to: ResolveTo,
+        /// The output that repetitions get, with `--as completed`: JSON, `@FILE`, or `-`
+        #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+        output: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(super) enum ResolveTo {
+    /// It happened
+    Completed,
+    /// It happened and failed, or is to be treated so
+    Failed,
+    /// It did not happen: the key is free again
+    NotExecuted,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Audit {
+    #[command(subcommand)]
+    pub(super) command: AuditCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// Events in the order of their numbers
+    List(AuditList),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AuditList {
+    #[command(flatten)]
+    pub(super) who: As,
+    /// Only this execution's
+    #[arg(long, value_name = "ID")]
+    pub(super) execution: Option<String>,
+    /// Only this capability's
+    #[arg(long, value_name = "ID")]
+    pub(super) capability: Option<String>,
+    /// Only what this actor did
+    #[arg(long, value_name = "ID")]
+    pub(super) actor_id: Option<String>,
+    /// Only events of this type, `capability.denied`
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) kind: Option<String>,
+    /// Not before this time, `2026-06-01T12:00:00Z` or `2026-06-01`
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) since: Option<Timestamp>,
+    /// Before this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) until: Option<Timestamp>,
+    /// Only events after this number
+    #[arg(long, value_name = "SEQ", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    pub(super) after: i64,
+    /// At most so many events
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) limit: u32,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Policy {
+    #[command(subcommand)]
+    pub(super) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PolicyCommand {
+    /// Load the policies for the demo application, and report everything that is wrong with them
+    Check {
+        /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
+        dir: Option<PathBuf>,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+impl Command {
+    pub(super) fn wants_json(&self) -> bool {
+        let format = match self {
+            Self::Demo(it) => &it.format,
+            Self::Invoke(it) => &it.place.format,
+            Self::Capabilities(it) => match &it.command {
+                CapabilitiesCommand::List { view, .. } | CapabilitiesCommand::Show { view, .. } => &view.place.format,
+            },
+            Self::Approvals(it) => match &it.command {
+                ApprovalsCommand::List { place, .. }
+                | ApprovalsCommand::Show { place, .. }
+                | ApprovalsCommand::Resume { place, .. }
+                | ApprovalsCommand::Withdraw { place, .. } => &place.format,
+                ApprovalsCommand::Approve(it) | ApprovalsCommand::Reject(it) => &it.place.format,
+            },
+            Self::Executions(it) => match &it.command {
+                ExecutionsCommand::Show { place, .. } | ExecutionsCommand::Resolve { place, .. } => &place.format,
+            },
+            Self::Audit(Audit { command: AuditCommand::List(it) }) => &it.place.format,
+            Self::Policy(Policy { command: PolicyCommand::Check { format, .. } }) => format,
+        };
+        format.json
+    }
+}
+
+/// Whether arguments that could not be parsed ask for JSON.
+pub(super) fn json_is_wanted() -> bool {
+    std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json")
+}
+
+fn surface(text: &str) -> Result<Surface, String> {
+    let found = Surface::ALL.into_iter().find(|it| it.as_str() == text);
+    found.ok_or_else(|| "it is one of direct, http, mcp, workflow, test".to_owned())
+}
+
+fn state(text: &str) -> Result<ApprovalState, String> {
+    let states = "it is one of pending, approved, rejected, expired, withdrawn, consumed";
+    ApprovalState::parse(text).ok_or_else(|| states.to_owned())
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    let found = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")));
+    found.ok_or_else(|| "it is an RFC 3339 time or a date".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -1,0 +1,150 @@
+//! `audit list`, and how events look.
+
+use serde_json::Value;
+
+use super::actors::identity;
+use super::args::{Audit, AuditCommand, AuditList};
+use super::failure::Failure;
+use super::open::{Database, Session};
+use super::screen::{Answer, HINT, table};
+use crate::builder::Role;
+use crate::policy::{ManageAction, Managed};
+use crate::rejection::Rejection;
+use crate::store::EventFilter;
+use crate::{AuditEvent, DecisionData, Error, ErrorCode, EventKind, PolicyRef};
+
+pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
+    let AuditCommand::List(args) = args.command;
+    let session = Session::open(&args.place, Role::Looks, Database::Existing).await?;
+    let listed = list(&session, &args).await;
+    session.close().await;
+    Ok(match listed? {
+        Ok(events) if events.is_empty() => Answer::list(&[Value::Null; 0], "There are no such events.\n"),
+        Ok(events) => {
+            let text = shown(&events) + &more(&events, args.limit);
+            let json: Vec<_> = events.iter().map(|(seq, body)| numbered(*seq, body)).collect();
+            Answer::list(&json, text)
+        }
+        Err(error) => Answer::refused(&error),
+    })
+}
+
+type Events = Vec<(i64, String)>;
+
+/// With an actor: what policy lets it read, of its own tenant. Without: everything, for the operator.
+async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Error>, Failure> {
+    let tenant = match &args.who.actor {
+        None => None,
+        Some(name) => {
+            let identity = identity(Some(name))?;
+            if let Err(code) = session.core().may(ManageAction::ReadAudit, &Managed::Engine, &identity) {
+                return Ok(Err(refused(code)));
+            }
+            Some(identity.tenant_name().to_owned())
+        }
+    };
+    let filter = EventFilter {
+        tenant,
+        execution: args.execution.clone(),
+        capability: args.capability.clone(),
+        actor: args.actor_id.clone(),
+        kind: args.kind.clone(),
+        since: args.since,
+        until: args.until,
+        after_seq: args.after,
+        last: false,
+    };
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))
+}
+
+fn refused(code: ErrorCode) -> Error {
+    match code {
+        ErrorCode::PolicyFailed => Rejection::PolicyFailed(Vec::new()).face(),
+        _ => Rejection::PolicyDenied { reason: None, policies: Vec::new() }.face(),
+    }
+}
+
+fn more(events: &Events, limit: u32) -> String {
+    match events.last() {
+        Some((last, _)) if u32::try_from(events.len()) == Ok(limit) => {
+            format!("{HINT}there may be more:{HINT:#} `--after {last}`\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// An event as it is stored, with its place in the log.
+pub(super) fn numbered(seq: i64, body: &str) -> Value {
+    let mut event: Value = serde_json::from_str(body).unwrap_or_default();
+    event["seq"] = seq.into();
+    event
+}
+
+/// Events as a table.
+pub(super) fn shown(events: &[(i64, String)]) -> String {
+    let rows: Vec<_> = events.iter().map(|(seq, body)| row(*seq, body)).collect();
+    table(&["seq", "at", "event", "actor", "capability", "about"], &rows)
+}
+
+fn row(seq: i64, body: &str) -> Vec<String> {
+    let Ok(event) = serde_json::from_str::<AuditEvent>(body) else {
+        // Cut down to its place, or of a type that came later.
+        let event: Value = serde_json::from_str(body).unwrap_or_default();
+        let text = |name: &str| event[name].as_str().unwrap_or("-").to_owned();
+        return vec![seq.to_string(), text("at"), text("type"), "-".into(), text("capabilityId"), "-".into()];
+    };
+    let actor = event.envelope.actor.as_ref().map_or_else(|| "-".into(), |it| it.id.clone());
+    let capability = event.envelope.capability_id.as_ref().map_or_else(|| "-".into(), ToString::to_string);
+    let name = event.kind.name().to_owned();
+    vec![seq.to_string(), event.at.to_string(), name, actor, capability, gist(&event.kind)]
+}
+
+/// What an event says, in a few words.
+fn gist(kind: &EventKind) -> String {
+    match kind {
+        EventKind::Discovered { count, .. } => format!("{count} listed"),
+        EventKind::Requested { approval_id: Some(id), .. } => format!("resumes {id}"),
+        EventKind::Requested { approval_id: None, .. } => String::new(),
+        EventKind::Denied { reason, policies, .. } => {
+            let reason = serde_json::to_value(reason).unwrap_or_default();
+            format!("{}{}", reason.as_str().unwrap_or_default(), names(policies))
+        }
+        EventKind::ApprovalRequested { approval_id, requirements, .. } => {
+            let types: Vec<_> = requirements.iter().map(|it| &*it.kind).collect();
+            format!("{approval_id} needs {}", types.join(", "))
+        }
+        EventKind::Approved(it) | EventKind::Rejected(it) => decision(it),
+        EventKind::ApprovalWithdrawn { approval_id, by } => format!("{approval_id} by {by}"),
+        EventKind::ApprovalExpired { approval_id } => approval_id.to_string(),
+        EventKind::Started { approval_id, policies, .. } => {
+            let approved = approval_id.as_ref().map(|it| format!("consumes {it}")).unwrap_or_default();
+            format!("{approved}{}", names(policies)).trim().to_owned()
+        }
+        EventKind::Retried { attempt, previous_code } => format!("attempt {attempt} after {previous_code}"),
+        EventKind::Completed { duration_us, .. } => format!("in {} ms", duration_us / 1000),
+        EventKind::Failed { code, stage, .. } => format!("{code} at {}", stage_name(*stage)),
+        EventKind::Cancelled { code, .. } => code.to_string(),
+        EventKind::Replayed { original_execution_id } => format!("of {original_execution_id}"),
+        EventKind::Interrupted { by, .. } => format!("by {by}"),
+        EventKind::Reconciled { applied, .. } => (if *applied { "applied" } else { "NOT applied" }).into(),
+        EventKind::ManagementDenied { action, code, .. } => format!("{action}: {code}"),
+        EventKind::ManagementDone { action, .. } => action.clone(),
+        EventKind::PolicyLoaded { files, .. } => format!("{files} files"),
+        EventKind::PolicyRefused { problems, .. } => format!("{problems} problems"),
+        EventKind::AuthFailed { reason, count } => format!("{reason}, {count} times"),
+    }
+}
+
+fn decision(it: &DecisionData) -> String {
+    format!("{} by {}, {} {} of {}", it.approval_id, it.approver.id, it.kind, it.have, it.need)
+}
+
+fn names(policies: &[PolicyRef]) -> String {
+    let names: Vec<_> = policies.iter().map(|it| &*it.id).collect();
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+}
+
+fn stage_name(stage: crate::Stage) -> String {
+    serde_json::to_value(stage).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+}

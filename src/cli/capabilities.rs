@@ -1,0 +1,113 @@
+//! `capabilities list|show`.
+
+use serde_json::{Value, json};
+
+use super::actors::identity;
+use super::args::{Capabilities, CapabilitiesCommand, View};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::open::{Database, Session, registry};
+use super::screen::{Answer, STRONG, facts, plain, pretty, table};
+use crate::builder::Role;
+use crate::capability::Governed;
+use crate::{Descriptor, Error, ErrorCode, Filter, RequiresApproval};
+
+pub(super) async fn run(args: Capabilities) -> Result<Answer, Failure> {
+    match args.command {
+        CapabilitiesCommand::List { view, tags } => list(&view, Filter::tags(tags)).await,
+        CapabilitiesCommand::Show { capability, view } => show(&view, &capability).await,
+    }
+}
+
+async fn list(view: &View, filter: Filter) -> Result<Answer, Failure> {
+    if view.who.actor.is_none() {
+        let registry = registry()?;
+        let all: Vec<_> = registry.all().iter().filter(|it| filter.matches(it)).collect();
+        let rows: Vec<_> = all.iter().map(|it| operator_row(it)).collect();
+        let text = table(&["capability", "effect", "risk", "exposed on", "description"], &rows);
+        return Ok(Answer::list(&all.iter().map(|it| operator_json(it)).collect::<Vec<_>>(), text));
+    }
+    Ok(match listed(view, filter).await? {
+        Ok(all) if all.is_empty() => Answer::list(&all, "This actor could get nothing allowed here.\n"),
+        Ok(all) => {
+            let rows: Vec<_> = all.iter().map(actor_row).collect();
+            Answer::list(&all, table(&["capability", "effect", "risk", "approval", "description"], &rows))
+        }
+        Err(error) => Answer::refused(&error),
+    })
+}
+
+async fn show(view: &View, id: &str) -> Result<Answer, Failure> {
+    if view.who.actor.is_none() {
+        let registry = registry()?;
+        return Ok(registry.get(id).map_or_else(|| Answer::refused(&missing(id)), |it| whole(it)));
+    }
+    let found = listed(view, Filter::all().ids([id])).await?;
+    Ok(match found.map(|all| all.into_iter().next()) {
+        Ok(Some(it)) => {
+            let text = about(&it.id, &it.description, &actor_row(&it), &it.input_schema);
+            Answer::new(Exit::Done, &it, text)
+        }
+        Ok(None) => Answer::refused(&missing(id)),
+        Err(error) => Answer::refused(&error),
+    })
+}
+
+/// What an actor could get allowed. Looking is on record.
+async fn listed(view: &View, filter: Filter) -> Result<Result<Vec<Descriptor>, Error>, Failure> {
+    let identity = identity(view.who.actor.as_deref())?;
+    let session = Session::open(&view.place, Role::Looks, Database::Existing).await?;
+    let listed = session.caller(identity, view.surface).capabilities(filter).await;
+    session.close().await;
+    Ok(listed)
+}
+
+/// The same answer for what is not there and what is not shown (INV-7).
+fn missing(id: &str) -> Error {
+    let message = format!("There is no capability `{id}`.");
+    Error { code: ErrorCode::CapabilityNotFound, message, retryable: false, details: Vec::new() }
+}
+
+fn operator_row(it: &Governed) -> Vec<String> {
+    let surfaces: Vec<_> = it.meta.expose.iter().map(|it| it.as_str()).collect();
+    let surfaces = if surfaces.is_empty() { "nowhere (staged)".into() } else { surfaces.join(" ") };
+    let (effect, risk) = (it.side_effect.as_str().into(), it.risk.as_str().into());
+    vec![it.id.to_string(), effect, risk, surfaces, it.meta.description.clone()]
+}
+
+fn operator_json(it: &Governed) -> Value {
+    json!({
+        "id": it.id,
+        "description": it.meta.description,
+        "inputSchema": it.input_schema,
+        "outputSchema": it.output_schema,
+        "sideEffect": it.side_effect,
+        "risk": it.risk,
+        "tags": it.meta.tags,
+        "expose": it.meta.expose,
+        "toolName": it.tool_name,
+        "errors": it.meta.errors,
+    })
+}
+
+fn actor_row(it: &Descriptor) -> Vec<String> {
+    let approval = match it.requires_approval {
+        RequiresApproval::Always => "always",
+        RequiresApproval::Sometimes => "sometimes",
+        RequiresApproval::Never => "never",
+    };
+    let (effect, risk) = (it.side_effect.as_str().into(), it.risk.as_str().into());
+    vec![it.id.to_string(), effect, risk, approval.into(), it.description.clone()]
+}
+
+fn whole(it: &Governed) -> Answer {
+    let mut text = about(&it.id, &it.meta.description, &operator_row(it), &it.input_schema);
+    text += &format!("output schema\n{}\n", plain(&pretty(&it.output_schema)));
+    Answer::new(Exit::Done, &operator_json(it), text)
+}
+
+fn about(id: &str, description: &str, row: &[String], input_schema: &Value) -> String {
+    let shown = facts(&[("effect", row[1].clone()), ("risk", row[2].clone()), ("shown or gated", row[3].clone())]);
+    let schema = plain(&pretty(input_schema));
+    format!("{STRONG}{}{STRONG:#}\n{}\n{shown}input schema\n{schema}\n", plain(id), plain(description))
+}

@@ -1,0 +1,122 @@
+//! Opening the engine that a command works with, and reading what a flag points to.
+
+use std::convert::Infallible;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::args::Place;
+use super::failure::Failure;
+use super::policy::render;
+use super::screen::print_error;
+use crate::builder::{self, Role};
+use crate::demo::{self, Desk};
+use crate::pipeline::Core;
+use crate::registry::Registry;
+use crate::{Caller, Engine, Identity, PolicySource, Surface, policy};
+
+/// The most bytes that are read of an input: one more than the pipeline takes, so that it is the one to refuse.
+const MAX_INPUT: u64 = 1024 * 1024 + 1;
+
+/// Whether a command makes the database that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Database {
+    /// A first call may.
+    Created,
+    /// What is not there cannot be read or decided.
+    Existing,
+}
+
+/// The demo application on a database, for one command.
+pub(super) struct Session {
+    pub(super) engine: Engine<Desk>,
+}
+
+impl Session {
+    pub(super) async fn open(place: &Place, role: Role, database: Database) -> Result<Self, Failure> {
+        let source = source(place.policies.as_deref())?;
+        check_database(&place.db, database)?;
+        let built = demo::builder().policies(source.clone()).database(&*place.db).role(role).build_with_notes().await;
+        match built {
+            Ok((engine, notes)) => {
+                if !place.format.json {
+                    notes.iter().for_each(|it| print_error(&render(it)));
+                }
+                Ok(Self { engine })
+            }
+            // Policies are wrong in themselves, whatever the database: their own report says more.
+            Err(error) => match policy::load(&source, &registry()?) {
+                Err(problems) => Err(Failure::of_policies(problems)),
+                Ok(_) => Err(Failure::of_engine(&error)),
+            },
+        }
+    }
+
+    /// A caller with a desk of its own tenant. The surface is the operator's word.
+    pub(super) fn caller(&self, identity: Identity, surface: Surface) -> Caller {
+        let desk = Desk::default();
+        let make = move |identity: Arc<Identity>| {
+            let desk = desk.of_tenant(identity.tenant_name());
+            async move { Ok::<_, Infallible>(desk) }
+        };
+        self.engine.gateway(make).caller(identity, surface)
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.engine.core
+    }
+
+    /// Waits for what still runs, and for the records.
+    pub(super) async fn close(self) {
+        self.engine.shutdown(Duration::from_secs(10)).await;
+    }
+}
+
+/// The demo's capabilities, without an engine.
+pub(super) fn registry() -> Result<Registry, Failure> {
+    let drafts = demo::capabilities().into_iter().map(|it| it.draft).collect();
+    Registry::new(drafts).map_err(|problems| {
+        let causes: Vec<_> = problems.iter().map(|it| format!("{}: {}", it.at, it.what)).collect();
+        Failure::could_not_run(causes.join("; "), "report it: the demo's own capabilities are at fault")
+    })
+}
+
+/// Where policies are.
+pub(super) fn source(directory: Option<&Path>) -> Result<PolicySource, Failure> {
+    let Some(directory) = directory else { return Ok(demo::policies()) };
+    if directory.is_dir() {
+        return Ok(directory.to_path_buf().into());
+    }
+    let next = "name a directory of `*.cedar` files, or leave it out for the demo's own policies";
+    Err(Failure::could_not_run(format!("there is no directory `{}`", directory.display()), next))
+}
+
+fn check_database(url: &str, wanted: Database) -> Result<(), Failure> {
+    let path = builder::path(Some(url)).map_err(|it| {
+        Failure::could_not_run(format!("{}: {}", it.at, it.what), "name it like `--db sqlite:countersign.db`")
+    })?;
+    if wanted == Database::Existing && !path.exists() {
+        let next = "name the right one with `--db`; a first call makes one: \
+            `countersign invoke orders.search --input '{\"query\":\"lamp\"}' --actor dana`";
+        return Err(Failure::could_not_run(format!("there is no database `{}`", path.display()), next));
+    }
+    Ok(())
+}
+
+/// JSON text from a flag: itself, `@FILE`, or `-`.
+pub(super) fn text(flag: &str, given: &str) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = match given.strip_prefix('@') {
+        Some(file) => std::fs::File::open(file).and_then(|it| it.take(MAX_INPUT).read_to_end(&mut bytes)),
+        None if given == "-" => std::io::stdin().lock().take(MAX_INPUT).read_to_end(&mut bytes),
+        None => return Ok(given.to_owned()),
+    };
+    let from = given.strip_prefix('@').map_or_else(|| "standard input".to_owned(), |it| format!("`{it}`"));
+    read.map_err(|error| {
+        let next = format!("give the JSON itself, or `{flag} @FILE` with a file that can be read");
+        Failure::could_not_run(format!("{from} cannot be read: {error}"), next)
+    })?;
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::invalid(format!("{from} is not UTF-8 text"), format!("give `{flag}` JSON in UTF-8")))
+}

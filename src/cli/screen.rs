@@ -1,0 +1,168 @@
+//! What a command prints, for machines and for people.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::exit::{Exit, next_step};
+use crate::Error;
+
+pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const HINT: Style = AnsiColor::Cyan.on_default();
+pub(super) const STRONG: Style = Style::new().bold();
+pub(super) const FAINT: Style = Style::new().dimmed();
+
+/// What a command came to, in both forms.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) exit: Exit,
+    json: String,
+    text: String,
+}
+
+impl Answer {
+    pub(super) fn new(exit: Exit, json: &impl Serialize, text: impl Into<String>) -> Self {
+        // Plain data serialises; and if it did not, an empty document is no wrong one.
+        let json = serde_json::to_string(json).unwrap_or_default();
+        Self { exit, json, text: text.into() }
+    }
+
+    /// A list: for machines an array with one element a line.
+    pub(super) fn list(json: &[impl Serialize], text: impl Into<String>) -> Self {
+        let lines: Vec<_> = json.iter().map(|it| serde_json::to_string(it).unwrap_or_default()).collect();
+        let json = if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) };
+        Self { exit: Exit::Done, json, text: text.into() }
+    }
+
+    /// The engine's answer to something other than a call: `{"status":"failed","error":{..}}` for machines.
+    pub(super) fn refused(error: &Error) -> Self {
+        let json = serde_json::json!({"status": "failed", "error": error});
+        Self::new(Exit::of_code(error.code), &json, failed(error))
+    }
+
+    pub(super) fn print(self, json: bool) -> Exit {
+        let text = if json { self.json + "\n" } else { self.text };
+        match print(&text) {
+            Exit::Done => self.exit,
+            failed => failed,
+        }
+    }
+}
+
+/// A refusal or failure, with the next step.
+pub(super) fn failed(error: &Error) -> String {
+    let mut text = format!("{ERROR}{}{ERROR:#}: {}\n", error.code, plain(&error.message));
+    for detail in &error.details {
+        let detail = serde_json::to_value(detail).unwrap_or_default();
+        let members = detail.as_object().into_iter().flatten();
+        let members: Vec<_> = members.map(|(name, value)| format!("{name} {}", plain(&unquoted(value)))).collect();
+        let _ = writeln!(text, "  {}", members.join(", ")); // into a String: cannot fail
+    }
+    let again = if error.retryable { ", or send the same call again" } else { "" };
+    let _ = writeln!(text, "  {HINT}next:{HINT:#} {}{again}", next_step(error.code));
+    text
+}
+
+fn unquoted(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), |it| if it.is_empty() { "(root)".into() } else { it.into() })
+}
+
+/// To standard output. A reader that has gone away has seen enough; any other failure is one.
+pub(super) fn print(text: &str) -> Exit {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Exit::Done,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(error) => {
+            print_error(&format!(
+                "error: the output cannot be written: {error}\n  next: see the records with `countersign audit list`\n"
+            ));
+            Exit::CouldNotRun
+        }
+    }
+}
+
+/// To standard error. If that is closed nobody listens.
+pub(super) fn print_error(text: &str) {
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
+/// Rows under headings, in columns as wide as they need to be. The last column is not padded.
+pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|it| plain(it)).collect()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count());
+        cells.chain([headings[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..headings.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let padded: Vec<_> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    let mut text = format!("{STRONG}{}{STRONG:#}\n", line(headings.to_vec()));
+    for row in &rows {
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
+        text.push('\n');
+    }
+    text
+}
+
+/// Names and values, one a line.
+pub(super) fn facts(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let line = |(name, value): &(&str, String)| {
+        let value = plain(value).replace('\n', &format!("\n{:1$}", "", width + 4));
+        format!("  {FAINT}{name:width$}{FAINT:#}  {value}\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+/// JSON for people.
+pub(super) fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// Text that a terminal shows as it is. Whoever decides must see what will run: characters that steer a terminal,
+/// reorder a line or are not seen at all are written as escapes.
+pub(super) fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if (character.is_control() && character != '\n') || is_invisible(character) {
+            let _ = write!(shown, "\\u{{{:x}}}", u32::from(character)); // into a String: cannot fail
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Unicode's format characters (general category Cf), line separators, and fillers without ink.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_reaches_it() {
+        let text = plain("pay\u{202e}001$\u{1b}[2J\u{200b}\u{9b}31m\r\nü");
+        assert_eq!(text, "pay\\u{202e}001$\\u{1b}[2J\\u{200b}\\u{9b}31m\\u{d}\nü");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_they_need_to_be() {
+        let rows = [vec!["1".into(), "capability.requested".into()], vec!["12".into(), "short".into()]];
+        let shown = anstream::adapter::strip_str(&table(&["seq", "type"], &rows)).to_string();
+        assert_eq!(shown, "seq  type\n1    capability.requested\n12   short\n");
+    }
+}

@@ -1,0 +1,71 @@
+//! The binary as people and scripts meet it.
+
+mod bad_input;
+mod commands;
+mod documents;
+mod story;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory to work in, and the binary.
+struct Shell {
+    directory: TempDir,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Shell {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.fed(arguments, "")
+    }
+
+    fn fed(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Whoever does not read it may close it.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        // Paths of this run are none of a snapshot's business.
+        let text = |it: Vec<u8>| String::from_utf8(it).unwrap().replace(self.path().to_str().unwrap(), "DIR");
+        Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.args(arguments).current_dir(self.path()).env_remove("COUNTERSIGN_LOG");
+        command
+    }
+}
+
+impl Ran {
+    /// The document on standard output.
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).map_err(|_| self).unwrap()
+    }
+}
