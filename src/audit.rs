@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::{ApprovalId, CapabilityId, ExecutionId};
 
 /// The most bytes that one event may have in its stored form.
-pub const MAX_EVENT_BYTES: usize = 16 * 1024;
+pub(crate) const MAX_EVENT_BYTES: usize = 16 * 1024;
 
 /// Lists in events are cut to this many entries, with a count of all.
 pub(crate) const MAX_LIST: usize = 32;

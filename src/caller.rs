@@ -44,7 +44,7 @@ impl Caller {
     /// What this caller could get allowed on its surface, in registration order. A courtesy: every call is checked again.
     ///
     /// # Errors
-    /// UNAUTHENTICATED without an actor; TIMEOUT if 30 s do not suffice, never a short list; AUDIT_UNAVAILABLE if the
+    /// UNAUTHENTICATED without an actor; TIMEOUT if 30 s do not suffice, never a short list; `AUDIT_UNAVAILABLE` if the
     /// listing could not be recorded.
     pub async fn capabilities(&self, filter: Filter) -> Result<Vec<Descriptor>, Error> {
         self.core.list(&self.identity, &filter).await.map_err(|it| it.face())

@@ -38,7 +38,7 @@ impl Approvals {
     /// Agrees, for one of the types that the request asks for.
     ///
     /// # Errors
-    /// APPROVAL_NOT_FOUND, APPROVAL_SELF_APPROVAL, APPROVER_NOT_ELIGIBLE, or the state that the approval is in if it
+    /// `APPROVAL_NOT_FOUND`, `APPROVAL_SELF_APPROVAL`, `APPROVER_NOT_ELIGIBLE`, or the state that the approval is in if it
     /// is not pending any more. Repeating one's own same decision returns the stored result.
     pub async fn approve(&self, id: &str, kind: &str) -> Result<Decided, Error> {
         self.decide(id, kind, Verdict::Approve, None).await
@@ -56,7 +56,7 @@ impl Approvals {
     /// touching the trail, which has a salted digest of it.
     ///
     /// # Errors
-    /// As for [`Self::approve`]; INPUT_INVALID for a comment that is too long.
+    /// As for [`Self::approve`]; `INPUT_INVALID` for a comment that is too long.
     pub async fn decide(
         &self,
         id: &str,
@@ -75,7 +75,7 @@ impl Approvals {
     /// Takes a request back: its requester, or whoever policy lets withdraw.
     ///
     /// # Errors
-    /// APPROVAL_NOT_FOUND, or the state that the approval is in if it is not open any more.
+    /// `APPROVAL_NOT_FOUND`, or the state that the approval is in if it is not open any more.
     pub async fn withdraw(&self, id: &str) -> Result<Decided, Error> {
         let done = self.try_withdraw(id).await;
         self.recorded(ManageAction::Withdraw, id, done).await
@@ -84,7 +84,7 @@ impl Approvals {
     /// What this party requested or may decide, in the order of filing, at most 200.
     ///
     /// # Errors
-    /// UNAUTHENTICATED without an actor; AUDIT_UNAVAILABLE if the store is down.
+    /// UNAUTHENTICATED without an actor; `AUDIT_UNAVAILABLE` if the store is down.
     pub async fn list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Error> {
         self.try_list(status).await.map_err(|it| it.face())
     }
@@ -92,7 +92,7 @@ impl Approvals {
     /// One approval, if this party requested it or may decide it.
     ///
     /// # Errors
-    /// APPROVAL_NOT_FOUND, whatever the reason.
+    /// `APPROVAL_NOT_FOUND`, whatever the reason.
     pub async fn show(&self, id: &str) -> Result<ApprovalView, Error> {
         let shown = async {
             let record = self.find(id).await?;
@@ -176,7 +176,7 @@ impl Approvals {
             via: self.via.clone(),
             comment: comment.map(salted).transpose()?,
         };
-        self.answered(record.id, self.core.store.decide(decision).await?)
+        answered(record.id, self.core.store.decide(decision).await?)
     }
 
     fn issuer_of(&self, actor: &crate::Actor) -> Option<String> {
@@ -227,19 +227,7 @@ impl Approvals {
             return Err(not_found());
         };
         let withdraw = Withdraw { approval: record.id.clone(), by, events };
-        self.answered(record.id, self.core.store.withdraw(withdraw).await?)
-    }
-
-    fn answered(&self, id: crate::ApprovalId, answer: Answer) -> Result<Decided, Rejection> {
-        match answer {
-            Answer::Done { state } => Ok(Decided { id, status: state }),
-            // Still pending, so it was this person who decided otherwise before.
-            Answer::Refused { state: ApprovalState::Pending } => {
-                Err(Rejection::approval(ErrorCode::ApprovalAlreadyDecided))
-            }
-            Answer::Refused { state } => Err(Rejection::approval(code_of(state))),
-            Answer::Missing => Err(not_found()),
-        }
+        answered(record.id, self.core.store.withdraw(withdraw).await?)
     }
 
     /// A refusal is on record too; if it cannot be, that is the answer.
@@ -357,6 +345,18 @@ pub(crate) fn is_requester(identity: &Identity, requester: &Identity) -> bool {
 
 pub(crate) fn actor_of(identity: &Identity) -> Result<&crate::Actor, Rejection> {
     identity.actor().filter(|it| it.is_well_formed()).ok_or(Rejection::Unauthenticated)
+}
+
+fn answered(id: crate::ApprovalId, answer: Answer) -> Result<Decided, Rejection> {
+    match answer {
+        Answer::Done { state } => Ok(Decided { id, status: state }),
+        // Still pending, so it was this person who decided otherwise before.
+        Answer::Refused { state: ApprovalState::Pending } => {
+            Err(Rejection::approval(ErrorCode::ApprovalAlreadyDecided))
+        }
+        Answer::Refused { state } => Err(Rejection::approval(code_of(state))),
+        Answer::Missing => Err(not_found()),
+    }
 }
 
 fn not_found() -> Rejection {

@@ -46,7 +46,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
     /// Binds a way to make contexts, for servers and workers, which get their calls from elsewhere. `C` ends here.
     ///
     /// `make` runs once an execution, after approval and just before it begins: nothing that was refused ever reaches
-    /// it. It has 5 s; a failure is EXECUTION_FAILED, retryable, and nothing is spent.
+    /// it. It has 5 s; a failure is `EXECUTION_FAILED`, retryable, and nothing is spent.
     pub fn gateway<F, Fut, E>(&self, make: F) -> Gateway
     where
         F: Fn(SharedIdentity) -> Fut + Send + Sync + 'static,

@@ -89,7 +89,7 @@ impl Executions {
     /// One execution, if this party asked for it or may read the audit trail.
     ///
     /// # Errors
-    /// CAPABILITY_NOT_FOUND if there is none that this party may know of.
+    /// `CAPABILITY_NOT_FOUND` if there is none that this party may know of.
     pub async fn show(&self, id: &str) -> Result<ExecutionView, Error> {
         self.try_show(id).await.map_err(|it| it.face())
     }
@@ -97,9 +97,9 @@ impl Executions {
     /// Settles an execution of which nobody knows whether it happened.
     ///
     /// # Errors
-    /// CAPABILITY_NOT_FOUND if there is none that this party may know of; POLICY_DENIED without a permit for the
-    /// Cedar action `reconcile`, and always for its requester; IDEMPOTENCY_IN_PROGRESS while it still runs;
-    /// APPROVAL_ALREADY_DECIDED if it is settled.
+    /// `CAPABILITY_NOT_FOUND` if there is none that this party may know of; `POLICY_DENIED` without a permit for the
+    /// Cedar action `reconcile`, and always for its requester; `IDEMPOTENCY_IN_PROGRESS` while it still runs;
+    /// `APPROVAL_ALREADY_DECIDED` if it is settled.
     pub async fn resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Error> {
         match self.try_resolve(id, to).await {
             Ok(view) => Ok(view),

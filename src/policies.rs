@@ -163,7 +163,7 @@ async fn load(
 async fn activate(set: &PolicySet, store: &Store, clock: &Clock, ids: &Ids) -> Result<Active, StoreError> {
     let kind = EventKind::PolicyLoaded { policy_hash: set.hash().to_string(), previous_hash: None, files: set.files() };
     let loaded = event(clock, ids, kind);
-    store.activate(Activate { hash: set.hash().to_string(), files: set.files(), loaded }).await
+    store.activate(Activate { hash: set.hash().to_string(), loaded }).await
 }
 
 fn refused(previous_hash: Option<String>, problems: &[PolicyProblem]) -> EventKind {

@@ -73,7 +73,7 @@ impl Rejection {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Unauthenticated => ErrorCode::Unauthenticated,
-            Self::NotFound { .. } => ErrorCode::CapabilityNotFound,
+            Self::NotFound { .. } | Self::ExecutionNotFound => ErrorCode::CapabilityNotFound,
             Self::KeyInvalid => ErrorCode::IdempotencyKeyInvalid,
             Self::InputInvalid(_) | Self::SchemaChanged => ErrorCode::InputInvalid,
             Self::PolicyDenied { .. } => ErrorCode::PolicyDenied,
@@ -87,7 +87,6 @@ impl Rejection {
             Self::Unavailable(_) | Self::OutOfTime => ErrorCode::Unavailable,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::ListingTimeout => ErrorCode::Timeout,
-            Self::ExecutionNotFound => ErrorCode::CapabilityNotFound,
             Self::Audit(_) => ErrorCode::AuditUnavailable,
             Self::Internal(_) => ErrorCode::InternalError,
         }
@@ -265,6 +264,7 @@ pub(crate) type Late = JoinHandle<Result<serde_json::Value, HandlerError>>;
 
 /// What a failure means depends on what was run.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(crate) struct Nature {
     /// Effect none or read.
     pub(crate) read: bool,
@@ -304,8 +304,9 @@ impl Failed {
         let unsure = if nature.read { Executed::No } else { Executed::Unknown };
         match self {
             Self::Output(_) => Executed::Yes,
-            Self::Unauthenticated { entered: false } | Self::Forbidden { entered: false } => Executed::No,
-            Self::NotExecuted { always: true, .. }
+            Self::Unauthenticated { entered: false }
+            | Self::Forbidden { entered: false }
+            | Self::NotExecuted { always: true, .. }
             | Self::LeaseLost { fresh: true }
             | Self::Stopped { not_executed: true, .. } => Executed::No,
             Self::Unauthenticated { entered: true }
@@ -330,8 +331,9 @@ impl Failed {
     pub(crate) fn end(&self, nature: Nature) -> End {
         let harmless = nature.read || (nature.idempotent && !nature.approved);
         match self {
-            Self::Unauthenticated { entered: false } | Self::Forbidden { entered: false } => End::Free,
-            Self::NotExecuted { always: true, .. }
+            Self::Unauthenticated { entered: false }
+            | Self::Forbidden { entered: false }
+            | Self::NotExecuted { always: true, .. }
             | Self::LeaseLost { fresh: true }
             | Self::Stopped { not_executed: true, .. } => End::Free,
             Self::Stopped { .. } | Self::LeaseLost { .. } | Self::NotExecuted { always: false, .. } => {

@@ -27,8 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
@@ -304,11 +302,6 @@ impl Store {
         self.owner().instance
     }
 
-    /// [`Self::owner`]'s token.
-    pub(crate) fn lost(&self) -> CancellationToken {
-        self.owner().lost
-    }
-
     /// The last seen generation of the active policy set.
     pub(crate) fn generation(&self) -> i64 {
         self.shared.generation()
@@ -329,7 +322,7 @@ impl Store {
     }
 
     /// Renews the lease and sweeps, now rather than when it is due.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(test)]
     pub(crate) async fn tick(&self) -> Result<(), StoreError> {
         self.renew().await?;
         self.writer.ask(Op::Sweep).await.map(drop)

@@ -190,7 +190,7 @@ async fn r37_no_answer_log_or_event_repeats_a_value() {
 #[tokio::test]
 async fn what_no_parser_should_let_through_is_invalid() {
     let app = App::new().await;
-    let deep = format!("{}1{}", r#"{"query":["#.repeat(1), "]}");
+    let deep = format!("{}1{}", r#"{"query":["#, "]}");
     let nested = format!("{}{}", "[".repeat(65), "]".repeat(65));
     for (text, what) in [
         ("", "nothing"),

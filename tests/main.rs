@@ -1,7 +1,17 @@
 //! Whole calls through the engine: one binary, one module a subject. Rules of the design name their tests (`apr_6_..`),
 //! and so do reported faults (`r8_..`).
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::similar_names,
+    clippy::needless_pass_by_value,
+    clippy::match_same_arms,
+    clippy::duration_suboptimal_units,
+    reason = "tests"
+)]
 
 mod approvals;
 mod architecture;

@@ -91,7 +91,8 @@ impl Filed {
     }
 }
 
-/// What became of the need for approval.
+/// What became of the need for approval. Moved once, so that a box would only cost an allocation.
+#[expect(clippy::large_enum_variant, reason = "moved once")]
 pub(crate) enum Approval {
     Granted(Grant),
     Known(Known),
@@ -237,7 +238,6 @@ impl Desk<'_> {
         slot: Option<Slot>,
         supersedes: Option<ApprovalId>,
     ) -> Result<Approval, Rejection> {
-        let superseded = supersedes.clone();
         let operation = self.filing(trail, &permit.valid, ask, slot.as_ref(), supersedes);
         let asked = operation.requested.kind.clone();
         match self.store.file(operation).await? {
@@ -249,7 +249,7 @@ impl Desk<'_> {
             }
             Answer::RateLimited => Err(Rejection::RateLimited),
             Answer::SupersededEnded { state, consumed_by } => {
-                tracing::debug!(?superseded, ?state, "the approval ended while it was being replaced");
+                tracing::debug!(?state, "the approval ended while it was being replaced");
                 Err(Rejection::Approval { code: code_of(state), consumed_by })
             }
         }

@@ -44,10 +44,6 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    pub(crate) fn valid(&self) -> &Valid {
-        self.grant.valid()
-    }
-
     pub(crate) fn capability(&self) -> &Arc<Governed> {
         &self.grant.valid().exposed.capability
     }
@@ -100,6 +96,7 @@ impl Begun {
 }
 
 /// What became of the wish to begin.
+#[expect(clippy::large_enum_variant, reason = "moved once")]
 pub(crate) enum Beginning {
     Begun(Begun),
     /// The key changed hands meanwhile.

@@ -74,6 +74,7 @@ fn covers(presented: &Presented) -> Covers {
     for decision in record.decisions.iter().filter(|it| it.verdict == Verdict::Approve) {
         *types.entry(decision.kind.clone()).or_insert(0) += 1;
     }
-    let decided_at = record.decisions.iter().map(|it| it.at).max().unwrap_or(record.expires_at);
+    // Approved ones have it; for any other the instant of its end is no approval at all.
+    let decided_at = record.approved_at.unwrap_or(record.expires_at);
     Covers { id: record.id.clone(), types, decided_at }
 }

@@ -27,6 +27,7 @@ impl Recorded {
 }
 
 /// What became of the wish to end.
+#[expect(clippy::large_enum_variant, reason = "moved once")]
 pub(crate) enum Ending {
     /// The second part is the execution itself, if its handler still runs.
     Recorded(Recorded, Option<(Begun, Late)>),
@@ -192,7 +193,7 @@ pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output,
     match store.reconcile(operation).await {
         Ok(settled) if settled.applied => {}
         Ok(_) => {
-            tracing::error!(execution = %trail.execution(), "ended late and was settled before: it may be a double effect")
+            tracing::error!(execution = %trail.execution(), "ended late and was settled before: it may be a double effect");
         }
         Err(error) => tracing::error!(execution = %trail.execution(), %error, "a late end is not on record"),
     }
@@ -210,7 +211,7 @@ pub(crate) async fn known(trail: &mut Trail, known: Known, store: &Store) -> Res
         HolderState::Completed | HolderState::Failed => holder.outcome,
     };
     let text = stored.ok_or(Rejection::Internal("a settled key without an outcome"))?;
-    let replay = redaction::replay(trail.at(Stage::Redaction), &valid.exposed.capability, Stored::from_store(text))?;
+    let replay = redaction::replay(trail.at(Stage::Redaction), &valid.exposed.capability, &Stored::from_store(text))?;
     let event = EventKind::Replayed { original_execution_id: holder.execution };
     trail.at(Stage::Record);
     store.append(trail.with(event)).await?;

@@ -127,7 +127,7 @@ impl Replay {
 }
 
 /// Redacts again: rules that were added since the output was stored hold for it too (IDM-2).
-pub(crate) fn replay(trail: &mut Trail, capability: &Governed, stored: Stored) -> Result<Replay, Rejection> {
+pub(crate) fn replay(trail: &mut Trail, capability: &Governed, stored: &Stored) -> Result<Replay, Rejection> {
     let execution_id = trail.execution().clone();
     let broken = |_| Rejection::Internal("a stored outcome that does not parse");
     Ok(Replay(match serde_json::from_str::<StoredText<'_>>(&stored.0).map_err(broken)?.open().map_err(broken)? {

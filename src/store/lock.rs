@@ -30,12 +30,12 @@ impl FileLock {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        let (told, waiting) = tokio::sync::oneshot::channel();
         let path = self.path.clone();
-        let waiting = tokio::task::spawn_blocking(move || {
-            let file = open(&path)?; // its own handle: closing it, if nobody waits any more, unlocks it
-            file.lock()?;
-            Ok::<_, io::Error>(file)
-        });
+        // Not one of the runtime's threads: those are waited for when a process ends, and this one may wait for ever.
+        std::thread::Builder::new().name("writer-lock".into()).spawn(move || {
+            let _ = told.send(blocking(&path)); // if nobody waits any more, the handle is closed, and with it the lock
+        })?;
         match tokio::time::timeout(PATIENCE, waiting).await {
             Ok(Ok(file)) => {
                 self.file = file?;
@@ -49,6 +49,13 @@ impl FileLock {
     pub(super) fn release(&self) -> io::Result<()> {
         self.file.unlock()
     }
+}
+
+/// A handle of its own, locked.
+fn blocking(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    file.lock()?;
+    Ok(file)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -5,7 +5,7 @@
 //! execution) are made by the batch from the [`Envelope`] that is stored with the row.
 
 use crate::approval::{ApprovalState, Verdict};
-use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, ReconciledBy, Requirement};
+use crate::audit::{ApproverRef, AuditEvent, Envelope, ReconciledBy, Requirement};
 use crate::clock::Timestamp;
 use crate::{ApprovalId, ExecutionId};
 
@@ -124,10 +124,6 @@ impl End {
             Self::Free => "free",
         }
     }
-
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        [Self::Completed, Self::Failed, Self::Unknown, Self::Free].into_iter().find(|it| it.as_str() == text)
-    }
 }
 
 /// Ends an execution: the only licence for its terminal event (EXE-3). One that has ended already is reconciled instead.
@@ -159,7 +155,6 @@ pub(crate) struct Reconcile {
 #[derive(Clone, Debug)]
 pub(crate) struct Activate {
     pub(crate) hash: String,
-    pub(crate) files: usize,
     /// Its kind is [`EventKind::PolicyLoaded`]; the batch fills in `previousHash`, and appends it only if the set changed.
     pub(crate) loaded: AuditEvent,
 }
@@ -183,7 +178,7 @@ pub(crate) enum Filed {
 }
 
 /// What became of [`Decide`] or [`Withdraw`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decided {
     /// Done, or done before by the same person in the same way; the state after it.
     Done {
@@ -259,8 +254,6 @@ pub(crate) struct ExecutionRecord {
     pub(crate) id: ExecutionId,
     pub(crate) tenant: String,
     pub(crate) capability: String,
-    /// [`crate::actor::Party::folded`] of the requester.
-    pub(crate) requester: String,
     pub(crate) slot: Option<String>,
     /// `running`, `completed`, `failed`, `unknown` or `free`.
     pub(crate) state: String,
@@ -280,8 +273,6 @@ pub(crate) struct ApprovalRecord {
     pub(crate) id: ApprovalId,
     pub(crate) tenant: String,
     pub(crate) capability: String,
-    pub(crate) requester: String,
-    pub(crate) slot: Option<String>,
     pub(crate) input_hash: String,
     pub(crate) binding: String,
     pub(crate) binding_hash: String,
@@ -298,7 +289,6 @@ pub(crate) struct ApprovalRecord {
     pub(crate) decisions: Vec<crate::approval::DecisionRecord>,
     /// When the last quorum was reached.
     pub(crate) approved_at: Option<Timestamp>,
-    pub(crate) envelope: Envelope,
 }
 
 /// An unknown execution that this process may try to reconcile now.
@@ -307,9 +297,4 @@ pub(crate) struct Unresolved {
     pub(crate) execution: ExecutionRecord,
     /// How often a hook was asked before.
     pub(crate) tries: i64,
-}
-
-/// A kind that the batch has to complete.
-pub(crate) fn is_filing(kind: &EventKind) -> bool {
-    matches!(kind, EventKind::ApprovalRequested { .. })
 }

@@ -36,6 +36,7 @@ impl Probe {
     }
 
     /// The writer's thread panics at its next commit.
+    #[cfg(test)]
     pub(crate) fn panic_next(&self) {
         self.0.panics.store(true, Ordering::Relaxed);
     }
@@ -46,11 +47,13 @@ impl Probe {
     }
 
     /// Faults that were asked for and did not happen yet.
+    #[cfg(test)]
     pub(crate) fn pending(&self) -> u32 {
         self.0.lose_commits.load(Ordering::Relaxed) + self.0.lose_replies.load(Ordering::Relaxed)
     }
 
     /// Batches that had to be taken apart.
+    #[cfg(test)]
     pub(crate) fn alone(&self) -> u64 {
         self.0.alone.load(Ordering::Relaxed)
     }

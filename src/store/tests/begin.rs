@@ -195,7 +195,7 @@ async fn a_call_decided_under_another_policy_set_does_not_begin() {
     let execution = one.ids.execution();
     let activate = |hash: &str, bench: &Bench| {
         let kind = EventKind::PolicyLoaded { policy_hash: hash.into(), previous_hash: None, files: 1 };
-        Activate { hash: hash.into(), files: 1, loaded: bench.event(&execution, kind) }
+        Activate { hash: hash.into(), loaded: bench.event(&execution, kind) }
     };
     let active = one.store.activate(activate("p1", &one)).await.unwrap();
     assert_eq!((active.generation, active.changed), (1, true));

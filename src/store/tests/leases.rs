@@ -81,7 +81,7 @@ async fn exe_2_death_is_for_ever_and_the_process_goes_on_under_a_new_id() {
     assert!(owner.lost.is_cancelled());
     stopped.store.tick().await.unwrap();
     assert_ne!(stopped.store.instance(), owner.instance);
-    assert!(!stopped.store.lost().is_cancelled() && stopped.store.lease_holds(Duration::ZERO));
+    assert!(!stopped.store.owner().lost.is_cancelled() && stopped.store.lease_holds(Duration::ZERO));
     let finish = stopped.finish(&begin, End::Completed, "1");
     assert_eq!(stopped.store.finish(finish).await, Ok(Settled { applied: true, late: true }));
     let late = Begin { instance: owner.instance, ..stopped.begin(Some("other")) };
@@ -202,7 +202,7 @@ async fn exe_1_who_leaves_in_good_order_leaves_no_lease_and_unfinished_work_keep
     begun(&busy, "k", false).await;
     idle.store.close(Duration::ZERO).await;
     busy.store.close(Duration::ZERO).await;
-    assert!(busy.store.lost().is_cancelled(), "nobody renews any more");
+    assert!(busy.store.owner().lost.is_cancelled(), "nobody renews any more");
     let left: Vec<(String,)> = bench.rows("SELECT id FROM instance ORDER BY id").await;
     let mut expected = [(bench.store.instance(),), (busy.store.instance(),)];
     expected.sort();
