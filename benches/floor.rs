@@ -2,12 +2,13 @@
 //! schema, both sets of policies, one validation, one RFC 8785 hash.
 
 use std::collections::{HashMap, HashSet};
+use std::time::SystemTime;
 
 use cedar_policy::{
     Authorizer, Context, Decision, Effect, Entities, Entity, EntityId, EntityTypeName, EntityUid, PolicySet, Request,
     RestrictedExpression, Schema,
 };
-use chrono::{SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -91,7 +92,7 @@ pub(crate) fn principal(user: &EntityTypeName, role: &EntityTypeName) -> Result<
 
 /// What every context has.
 pub(crate) fn facts() -> [(String, RestrictedExpression); 3] {
-    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    let now = DateTime::<Utc>::from(SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true);
     [
         ("surface".to_owned(), text("direct")),
         ("tenant".to_owned(), text("acme")),

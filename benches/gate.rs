@@ -58,7 +58,7 @@ impl Side {
     async fn new(count: usize, more: &str, at: &std::path::Path, database: &str) -> Result<Self, Failure> {
         let policies: String = (0..count).map(rules).chain([more.to_owned()]).collect();
         let engine = engine(count, &policies, at, database).await?;
-        let listed = engine.on_behalf_of(dana(), ()).capabilities(Filter::ids([name(0)])).await?;
+        let listed = engine.on_behalf_of(dana(), ()).capabilities(Filter::all().ids([name(0)])).await?;
         let listed = listed.into_iter().next().ok_or("nothing is listed")?;
         let gate = Gate::new(&engine, dana());
         let (execution, input) = ("0192f0c1-a2b3-7c5d-8e9f-0123456789ab".into(), input().into());

@@ -4,6 +4,8 @@
 //! `cargo bench --bench speed -- [--check] [gate] [listing] [start] [durable]`: all groups, or those named. `--check`
 //! ends with exit code 1 if a target is missed.
 
+#![expect(clippy::disallowed_methods, reason = "benchmarks read the clock")]
+
 mod durable;
 mod floor;
 mod gate;

@@ -263,7 +263,8 @@ impl Pattern {
     async fn read(link: &mut SqliteConnection, input: String) -> Result<Self, Failure> {
         let row = sqlx::query("SELECT * FROM execution").fetch_one(&mut *link).await?;
         let events = sqlx::query("SELECT * FROM audit_event WHERE execution_id IS NOT NULL ORDER BY seq");
-        let events = events.fetch_all(&mut *link).await?.iter().map(|row| {
+        let rows = events.fetch_all(&mut *link).await?;
+        let events = rows.iter().map(|row| {
             Ok(Event {
                 tenant: row.try_get("tenant")?,
                 capability: row.try_get("capability_id")?,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 /// An input of three members.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "read by the schema, not by the handler")]
 pub(crate) struct Refund {
     /// `ord_` and a number.
     #[schemars(length(min = 1, max = 64))]

@@ -322,6 +322,7 @@ async fn an_output_that_is_too_large_or_breaks_its_schema_is_withheld() {
     }
 }
 
+#[expect(clippy::unused_async, reason = "a handler")]
 async fn name(_: countersign::Invocation<Shop>, (): ()) -> Result<serde_json::Value, countersign::HandlerError> {
     Ok(json!({"name": "Lee", "secrets": [{"pin": 1}, {"pin": 2}]}))
 }

@@ -236,13 +236,16 @@ mod tests {
 
     #[test]
     fn an_event_has_offsets_for_times_and_a_fixed_order() {
-        insta::assert_snapshot!(serde_json::to_string(&Trail::new(&[event()]).without_hashes()).unwrap(), @"");
+        insta::assert_snapshot!(serde_json::to_string(&Trail::new(&[event()]).without_hashes()).unwrap(), @r#"[{"at":"+90.25s","type":"capability.approval_requested","tenant":"default","surface":"direct","actor":"user dana","executionId":"exe-1","capabilityId":"orders.refund","inputHash":"[hash]","data":{"approvalId":"apr-1","bindingHash":"[hash]","expiresAt":"+86400s","suspended":true}}]"#);
     }
 
     #[test]
     fn a_line_names_who_what_and_the_plain_members() {
         let trail = Trail::new(&[event(), event()]);
-        insta::assert_snapshot!(trail, @"");
+        insta::assert_snapshot!(trail, @"
+        exe-1 capability.approval_requested approvalId=apr-1 expiresAt=+86400s suspended=true
+        exe-1 capability.approval_requested approvalId=apr-1 expiresAt=+86400s suspended=true
+        ");
         assert!(trail.entries().iter().all(Entry::is_terminal));
     }
 
