@@ -87,7 +87,7 @@ fn strike(fault: Fault) {
     let _ = std::io::stdout().flush();
     let _ = Command::new("kill").args([signal, &std::process::id().to_string()]).status();
     if fault == Fault::Kill {
-        std::thread::sleep(Duration::from_secs(60)); // until the signal arrives
+        std::thread::sleep(Duration::from_mins(1)); // until the signal arrives
     }
 }
 
@@ -180,7 +180,7 @@ impl Victim {
     /// Waits for a line that contains one of these; false if the process ended without.
     fn says(&self, words: &[&str]) -> bool {
         loop {
-            match self.lines.recv_timeout(Duration::from_secs(60)) {
+            match self.lines.recv_timeout(Duration::from_mins(1)) {
                 Ok(line) if words.iter().any(|it| line.contains(it)) => return true,
                 Ok(_) => {}
                 Err(_) => return false,
@@ -337,5 +337,5 @@ fn judge(answers: &[(Round, String)], effects: &Path, events: &[(i64, AuditEvent
 
 fn executions(events: &[(i64, AuditEvent)], which: impl Fn(&EventKind) -> bool) -> BTreeSet<&str> {
     let of = events.iter().filter(|(_, it)| which(&it.kind));
-    of.filter_map(|(_, it)| it.envelope.execution_id.as_ref().map(|it| it.as_str())).collect()
+    of.filter_map(|(_, it)| it.envelope.execution_id.as_ref().map(countersign::ExecutionId::as_str)).collect()
 }

@@ -1,10 +1,17 @@
 //! Whole calls through the engine: one binary, one module a subject. Rules of the design name their tests (`apr_6_..`),
 //! and so do reported faults (`r8_..`).
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, and drive real time, tasks and processes"
+)]
 
 mod approvals;
 mod architecture;
+mod asking;
 mod calls;
 mod cli;
 mod compile;
@@ -16,6 +23,7 @@ mod handlers;
 mod idempotency;
 mod inline;
 mod input;
+mod logs;
 mod order;
 mod panics;
 mod policies;

@@ -155,8 +155,8 @@ async fn r18_a_rule_that_can_never_match_is_refused_with_its_place() {
         writeln!(texts_of, "{}", error.problems[0].what).unwrap();
     }
     insta::assert_snapshot!(texts_of, @r#"
-    for policy `new`, unrecognized action `Action::"orders.refnd"` (policy `new`)
-    for policy `new`, attribute `input.amountCent` in context for Action::"orders.refund" not found (policy `new`)
+    unrecognized action `Action::"orders.refnd"` (policy `new`)
+    attribute `input.amountCent` in context for Action::"orders.refund" not found (policy `new`)
     it can never apply, whatever the request (policy `new`)
     there is no capability `no.such` (policy `new`)
     "#);
