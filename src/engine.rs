@@ -130,6 +130,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
 
 /// An engine whose contexts are made for it: what HTTP, MCP and workers take, without knowing `C`.
 #[derive(Clone)]
+#[cfg_attr(not(any(feature = "cli", feature = "testing")), expect(dead_code, reason = "adapters use it"))]
 pub struct Gateway {
     pub(crate) core: Arc<Core>,
     pub(crate) context: Context,
@@ -137,6 +138,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// A caller that came in over a surface. Adapters hard-code theirs, which is why this is not public.
+    #[cfg_attr(not(any(feature = "cli", feature = "testing")), expect(dead_code, reason = "adapters use it"))]
     pub(crate) fn caller(&self, identity: Identity, surface: Surface) -> Caller {
         let identity = Arc::new(identity.on(surface));
         Caller { core: Arc::clone(&self.core), identity, context: self.context.clone() }

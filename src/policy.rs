@@ -109,6 +109,7 @@ impl From<PathBuf> for PolicySource {
 /// A loaded, validated, immutable policy set, compiled for one registry.
 pub(crate) struct PolicySet {
     schema: Schema,
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the policy workbench"))]
     text: String,
     hash: Arc<str>,
     files: usize,
@@ -262,6 +263,7 @@ impl PolicySet {
     }
 
     /// The schema that was generated, as Cedar prints it. A part of the hash.
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the policy workbench"))]
     pub(crate) fn schema_text(&self) -> &str {
         &self.text
     }

@@ -136,8 +136,8 @@ fn no_stage_can_be_skipped() {
         return eprintln!("SKIPPED: the compile proofs run with COUNTERSIGN_PROOFS=1");
     }
     let copy = copy();
-    let (fine, said) = check(&copy);
-    assert!(fine, "the copy compiles as it is:\n{said}");
+    let (compiles, said) = check(&copy);
+    assert!(compiles, "the copy compiles as it is:\n{said}");
     let mut wrong = Vec::new();
     for proof in &PROOFS {
         let file = copy.join("src").join(proof.file);

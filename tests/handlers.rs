@@ -322,17 +322,14 @@ async fn an_output_that_is_too_large_or_breaks_its_schema_is_withheld() {
     }
 }
 
-#[expect(clippy::unused_async, reason = "a handler")]
-async fn name(_: countersign::Invocation<Shop>, (): ()) -> Result<serde_json::Value, countersign::HandlerError> {
-    Ok(json!({"name": "Lee", "secrets": [{"pin": 1}, {"pin": 2}]}))
-}
-
 fn named(redact: impl Fn(serde_json::Value) -> serde_json::Value + Send + Sync + 'static) -> Capability<Shop> {
     let output = json!({"type": "object", "properties": {"name": {"type": "string"}, "secrets": {"type": "array",
         "items": {"type": "object", "properties": {"pin": {"type": "integer"}}}}}});
     let input = json!({"type": "object", "additionalProperties": false});
     let draft = Capability::write("names.set").risk(Risk::Low).description("Sets.").expose([Surface::Direct]);
-    draft.redact_output(["/secrets/*/pin"]).redact_with(redact).json_handler(input, output, |cx, _| name(cx, ()))
+    draft.redact_output(["/secrets/*/pin"]).redact_with(redact).json_handler(input, output, |_, _| async {
+        Ok::<_, countersign::HandlerError>(json!({"name": "Lee", "secrets": [{"pin": 1}, {"pin": 2}]}))
+    })
 }
 
 #[tokio::test]

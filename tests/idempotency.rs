@@ -223,7 +223,7 @@ async fn note(_: Invocation<Shop>, input: Value) -> Result<Value, HandlerError> 
     Ok(input)
 }
 
-fn notes(properties: Value) -> EngineBuilder<Shop> {
+fn notes(properties: &Value) -> EngineBuilder<Shop> {
     let input = json!({"type": "object", "properties": properties, "additionalProperties": false});
     countersign::Engine::builder()
         .capability(draft("note.add", SideEffect::Write).json_handler(input, json!({}), note))
@@ -233,11 +233,11 @@ fn notes(properties: Value) -> EngineBuilder<Shop> {
 #[tokio::test]
 async fn idm_3_a_default_that_a_deploy_added_breaks_no_retry() {
     let place = Place::new().unwrap();
-    let before = App::open(notes(json!({"text": {"type": "string"}, "loud": {"type": "boolean"}})), &place).await;
+    let before = App::open(notes(&json!({"text": {"type": "string"}, "loud": {"type": "boolean"}})), &place).await;
     let call = |app: &App, input: Value| app.dana().invoke("note.add", input).idempotency_key("k");
     assert_eq!(code(&call(&before, json!({"text": "a"})).await), "-");
     let with_default = json!({"text": {"type": "string"}, "loud": {"type": "boolean", "default": false}});
-    let after = App::open(notes(with_default), &place).await;
+    let after = App::open(notes(&with_default), &place).await;
     assert!(replayed(&call(&after, json!({"text": "a"})).await));
     assert_eq!(code(&call(&after, json!({"text": "a", "loud": true})).await), "IDEMPOTENCY_KEY_REUSED");
     assert_eq!(before.runs() + after.runs(), 1);
@@ -245,7 +245,7 @@ async fn idm_3_a_default_that_a_deploy_added_breaks_no_retry() {
 
 #[tokio::test]
 async fn idm_3_default_given_or_left_out_is_one_call() {
-    let app = App::with(notes(json!({"loud": {"type": "boolean", "default": false}}))).await;
+    let app = App::with(notes(&json!({"loud": {"type": "boolean", "default": false}}))).await;
     let call = |input: Value| app.dana().invoke("note.add", input).idempotency_key("k");
     assert_eq!(json_of(&call(json!({})).await)["output"], json!({"loud": false}));
     assert!(replayed(&call(json!({"loud": false})).await));

@@ -2,19 +2,16 @@
 //! and so do reported faults (`r8_..`).
 
 #![expect(
-    clippy::unwrap_used,
+    clippy::disallowed_methods,
     clippy::expect_used,
     clippy::panic,
-    clippy::disallowed_methods,
-    clippy::similar_names,
-    clippy::needless_pass_by_value,
-    clippy::match_same_arms,
-    clippy::duration_suboptimal_units,
-    reason = "tests"
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, and drive real time, tasks and processes"
 )]
 
 mod approvals;
 mod architecture;
+mod asking;
 mod calls;
 mod cli;
 mod compile;
@@ -26,6 +23,7 @@ mod handlers;
 mod idempotency;
 mod inline;
 mod input;
+mod logs;
 mod order;
 mod panics;
 mod policies;

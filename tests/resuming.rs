@@ -115,7 +115,7 @@ async fn never(_: Invocation<Shop>, _: Value) -> Result<Value, countersign::Hand
 }
 
 /// The shop after a deploy that changed what a refund is.
-fn redeployed(risk: Risk, effect: SideEffect, properties: Value) -> EngineBuilder<Shop> {
+fn redeployed(risk: Risk, effect: SideEffect, properties: &Value) -> EngineBuilder<Shop> {
     let input = json!({"type": "object", "properties": properties, "required": ["orderId", "amountCents"], "additionalProperties": false});
     let output = json!({"type": "object", "properties": {"gatewayRef": {"type": "string"}}});
     let refund = Capability::builder("orders.refund", effect)
@@ -142,7 +142,7 @@ async fn apr_7_more_risk_or_another_effect_since_filing_is_a_new_request() {
     ] {
         let place = Place::new().unwrap();
         let id = App::open(shop(), &place).await.approved("ord_1").await;
-        let after = App::open(redeployed(risk, effect, same_input()), &place).await;
+        let after = App::open(redeployed(risk, effect, &same_input()), &place).await;
         let outcome = after.dana().resume(&id).await;
         assert_eq!(code(&outcome), expected, "{risk:?} {effect:?}");
         let left = if expected == "?" { ApprovalState::Withdrawn } else { ApprovalState::Consumed };
@@ -158,7 +158,7 @@ async fn apr_7_a_schema_that_changed_says_so_and_spends_nothing() {
     let tightened = json!({"orderId": {"type": "string"}, "amountCents": {"type": "integer", "maximum": 59_999}});
     let defaulted = json!({"orderId": {"type": "string"}, "amountCents": {"type": "integer"}, "note": {"default": "x", "type": "string"}});
     for properties in [tightened, defaulted] {
-        let after = App::open(redeployed(Risk::High, SideEffect::Write, properties), &place).await;
+        let after = App::open(redeployed(Risk::High, SideEffect::Write, &properties), &place).await;
         let outcome = after.dana().resume(&id).await;
         let error = outcome.error().unwrap();
         assert_eq!((error.code.as_str(), error.details.len()), ("INPUT_INVALID", 0));

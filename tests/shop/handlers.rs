@@ -147,17 +147,15 @@ pub(crate) async fn act(cx: Invocation<Shop>, Act { how }: Act) -> Result<Acted,
     let attempt = cx.agent().map_or(0, |it| it.attempt);
     let done = || Ok(Acted::at(attempt));
     match how {
-        How::Ok | How::Closed | How::NoSession => done(),
         How::Declared => Err(NOT_ELIGIBLE.into()),
         How::Undeclared => Err(DeclaredError::new("NEVER_SAID", "secret-cause").into()),
         How::Forbidden => Err(HandlerError::forbidden()),
         How::Unauthenticated => Err(HandlerError::unauthenticated()),
-        How::NotExecuted => Err(HandlerError::not_executed("secret-cause")),
         How::Busy if state.tries.fetch_add(1, Ordering::Relaxed) < 2 => Err(HandlerError::not_executed("busy")),
-        How::Busy => done(),
+        How::Ok | How::Busy | How::Closed | How::NoSession => done(),
         How::Fail => Err(HandlerError::other("secret-cause")),
         How::FailThenNothing if attempt == 1 => Err(HandlerError::other("secret-cause")),
-        How::FailThenNothing => Err(HandlerError::not_executed("secret-cause")),
+        How::NotExecuted | How::FailThenNothing => Err(HandlerError::not_executed("secret-cause")),
         How::Panic => panic!("secret-cause"),
         How::PanicWithLock => {
             let _held = state.lock.lock();
