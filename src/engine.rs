@@ -130,7 +130,6 @@ impl<C: Send + Sync + 'static> Engine<C> {
 
 /// An engine whose contexts are made for it: what HTTP, MCP and workers take, without knowing `C`.
 #[derive(Clone)]
-#[cfg_attr(not(any(feature = "cli", feature = "testing")), expect(dead_code, reason = "adapters use it"))]
 pub struct Gateway {
     pub(crate) core: Arc<Core>,
     pub(crate) context: Context,

@@ -109,7 +109,6 @@ impl From<PathBuf> for PolicySource {
 /// A loaded, validated, immutable policy set, compiled for one registry.
 pub(crate) struct PolicySet {
     schema: Schema,
-    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the policy workbench"))]
     text: String,
     hash: Arc<str>,
     files: usize,
