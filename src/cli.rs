@@ -1,6 +1,6 @@
 //! The command line: operates a database of calls with the demo application on it, and tells the demo's story.
 //!
-//! Every command makes an [`Answer`] or a [`Failure`]; what is printed, where, and with which exit code is decided
+//! Every command makes an `Answer` or a `Failure`; what is printed, where, and with which exit code is decided
 //! here, once.
 
 mod actors;

@@ -19,10 +19,10 @@ use crate::{BoxError, BoxFuture};
 ///
 /// ```
 /// # use countersign::{DeclaredError, HandlerError};
-/// const `NOT_ELIGIBLE`: DeclaredError = DeclaredError::new("`NOT_ELIGIBLE`", "The order cannot be refunded.");
+/// const NOT_ELIGIBLE: DeclaredError = DeclaredError::new("NOT_ELIGIBLE", "The order cannot be refunded.");
 ///
 /// fn check(paid: Option<u64>) -> Result<u64, HandlerError> {
-///     Ok(paid.ok_or(`NOT_ELIGIBLE`)?)
+///     Ok(paid.ok_or(NOT_ELIGIBLE)?)
 /// }
 /// # assert!(check(None).is_err());
 /// ```
