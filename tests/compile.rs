@@ -117,17 +117,16 @@ const PROOFS: [Proof; 19] = [
     Proof {
         name: "open a stored outcome outside of redaction",
         file: "stage/record.rs",
-        from: "redaction::replay(trail.at(Stage::Redaction), &valid.exposed.capability, Stored::from_store(text))?",
-        to: "Stored::from_store(text).0",
+        from: "let text = stored.ok_or(Rejection::Internal(\"a settled key without an outcome\"))?;",
+        to: "let text = Stored::from_store(stored.ok_or(Rejection::Internal(\"nothing\"))?).0;",
         code: "E0616",
     },
-    Proof {
-        name: "pair a permit with another call's input",
-        file: "stage/approval.rs",
-        from: "Ok(Approval::Granted(Grant { permit, slot }))",
-        to: "Ok(Approval::Granted(Grant { permit: Permit { valid: loop {}, ..permit }.valid, slot }))",
-        code: "E0308",
-    },
+    pipeline(
+        "forge a permit",
+        "policy::decide(trail.at(Stage::Policy), valid)?",
+        "Permit { valid, presented: None, gates: None, policies: Vec::new() }",
+        "E0451",
+    ),
 ];
 
 #[test]
@@ -162,7 +161,7 @@ fn check(copy: &Path) -> (bool, String) {
     command.current_dir(copy).env("CARGO_TARGET_DIR", target().join("build")).env_remove("RUSTFLAGS");
     command.args(["check", "--quiet", "--offline", "--lib", "--no-default-features", "--features", "sqlite"]);
     let done = command.output().unwrap();
-    (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    (done.status.success(), format!("{}\n{}", done.status, String::from_utf8_lossy(&done.stderr)))
 }
 
 fn target() -> PathBuf {
