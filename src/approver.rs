@@ -50,12 +50,15 @@ impl InlineApprover {
     }
 
     async fn ask_all(&self, core: &Arc<Core>, filed: &Filed) {
+        let mut decided = None;
         loop {
             let Ok(Some(record)) = core.store.approval(filed.id()).await else { return };
             let Ok(view) = core.view(&record, None) else { return };
-            if view.status != ApprovalState::Pending {
+            // An answer that was given before adds nothing: then the call waits for somebody else.
+            if view.status != ApprovalState::Pending || decided == Some(view.decisions.len()) {
                 return;
             }
+            decided = Some(view.decisions.len());
             let tenant = view.tenant.clone();
             let answer = caught_async(self.0.ask(&view)).await;
             let Ok(Some(InlineDecision { actor, kind, verdict, comment })) = answer else { return };
