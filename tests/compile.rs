@@ -56,7 +56,7 @@ const PROOFS: [Proof; 19] = [
     pipeline(
         "forge a grant",
         "Approval::Granted(grant) => grant,",
-        "Approval::Granted(_) => crate::stage::approval::Grant { permit, slot: None },",
+        "Approval::Granted(grant) => Grant { slot: None, ..grant },",
         "E0451",
     ),
     pipeline(
@@ -105,7 +105,11 @@ const PROOFS: [Proof; 19] = [
     pipeline(
         "forge an output",
         "let checked = output::check(trail.at(Stage::Output), begun, raw)?;",
-        "return Ok(Output { text: serde_json::value::RawValue::NULL.to_owned().into(), value: raw.into_json() });",
+        "let checked = output::check(trail.at(Stage::Output), begun, raw)?;
+        if begun.agent().attempt == 0 {
+            let text = serde_json::value::RawValue::NULL.to_owned().into();
+            return Ok(Output { text, value: serde_json::Value::Null });
+        }",
         "E0451",
     ),
     pipeline(
