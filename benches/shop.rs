@@ -72,9 +72,15 @@ pub(crate) fn dana() -> Identity {
     Identity::new(Actor::user("dana").name("Dana").role("support")).tenant("acme")
 }
 
-/// One file.
+/// Where there are gates, somebody must be able to lift them. It reaches no call.
+const APPROVERS: &str = r#"
+@id("approvers") permit (principal in Role::"manager", action == Countersign::Action::"approve", resource);
+"#;
+
+/// Two files.
 pub(crate) fn source(text: &str) -> PolicySource {
-    PolicySource::Files(vec![("shop.cedar".into(), text.into())])
+    let files = [("shop.cedar", text), ("approvers.cedar", APPROVERS)];
+    PolicySource::Files(files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec())
 }
 
 /// An engine with so many capabilities on a new database in `directory`.
