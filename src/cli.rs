@@ -63,7 +63,7 @@ async fn command(command: Command) -> Result<Answer, Failure> {
         Command::Approvals(args) => approvals::run(args).await,
         Command::Executions(args) => executions::run(args).await,
         Command::Audit(args) => audit::run(args).await,
-        Command::Policy(args) => policy::run(args),
+        Command::Policy(args) => policy::run(args).await,
     }
 }
 

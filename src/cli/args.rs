@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit::HELP;
+use super::policy::Policy;
 use crate::{ApprovalState, Surface, Timestamp};
 
 /// Stands between AI agents and an application's procedures: every call is checked, approved, recorded and run at most
@@ -290,23 +291,6 @@ pub(super) struct AuditList {
     pub(super) place: Place,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct Policy {
-    #[command(subcommand)]
-    pub(super) command: PolicyCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum PolicyCommand {
-    /// Load the policies for the demo application, and report everything that is wrong with them
-    Check {
-        /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
-        dir: Option<PathBuf>,
-        #[command(flatten)]
-        format: Format,
-    },
-}
-
 impl Command {
     pub(super) fn wants_json(&self) -> bool {
         let format = match self {
@@ -326,7 +310,7 @@ impl Command {
                 ExecutionsCommand::Show { place, .. } | ExecutionsCommand::Resolve { place, .. } => &place.format,
             },
             Self::Audit(Audit { command: AuditCommand::List(it) }) => &it.place.format,
-            Self::Policy(Policy { command: PolicyCommand::Check { format, .. } }) => format,
+            Self::Policy(it) => it.format(),
         };
         format.json
     }
