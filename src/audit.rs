@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::actor::{ActorKind, Client, Identity, Surface};
@@ -38,41 +39,41 @@ pub struct AuditEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
-    /// Whose data it is about.
-    pub tenant: String,
-    /// Where the call came in.
-    pub surface: Surface,
     /// Who; `None` if nobody was authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorRef>,
-    /// The agent software.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<Client>,
-    /// The trip through the pipeline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub execution_id: Option<ExecutionId>,
     /// What was asked for. An id outside the grammar is recorded as its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability_id: Option<CapabilityId>,
+    /// The agent software.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
     /// The caller's own id of the conversation: 1..=128 visible ASCII bytes, else dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
+    /// The trip through the pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<ExecutionId>,
     /// HMAC of the input hash under the tenant's evidence key, from stage 6 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_hash: Option<String>,
     /// The policy set that decided, from stage 5 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_hash: Option<String>,
+    /// Where the call came in.
+    pub surface: Surface,
+    /// Whose data it is about.
+    pub tenant: String,
 }
 
 /// An actor as events name it: attributes never.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorRef {
+    /// The actor's id.
+    pub id: String,
     /// Who vouched for the id, if somebody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// The actor's id.
-    pub id: String,
     /// The actor's kind.
     pub kind: ActorKind,
 }
@@ -123,31 +124,38 @@ pub enum DenialReason {
 }
 
 /// A policy that took part in a decision.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRef {
-    /// Its `@id`.
-    pub id: String,
     /// `permit`, `forbid`, `gate` or `hide`.
     pub effect: String,
+    /// Its `@id`.
+    pub id: String,
 }
 
 /// A policy that could not be evaluated. Never Cedar's own text, which carries input.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyError {
-    /// Its `@id`.
-    pub policy: String,
     /// The variant of the error, `integer_overflow`.
     pub kind: String,
+    /// Its `@id`.
+    pub policy: String,
+}
+
+impl PolicyError {
+    /// By policy, then by kind: Cedar gives them in no order.
+    pub(crate) fn sort(errors: &mut [Self]) {
+        errors.sort_by(|one, two| (&one.policy, &one.kind).cmp(&(&two.policy, &two.kind)));
+    }
 }
 
 /// How many people must approve, by type.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requirement {
+    /// How many distinct people, 1..=16.
+    pub quorum: u32,
     /// The approval's type, `manager`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How many distinct people, 1..=16.
-    pub quorum: u32,
 }
 
 /// A person who decided.
@@ -155,11 +163,11 @@ pub struct Requirement {
 pub struct ApproverRef {
     /// The approver's id.
     pub id: String,
-    /// The approver's kind.
-    pub kind: ActorKind,
     /// Who vouched for the id, `cli:<os user>` on the command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
+    /// The approver's kind.
+    pub kind: ActorKind,
 }
 
 /// One decision about an approval.
@@ -168,20 +176,20 @@ pub struct ApproverRef {
 pub struct DecisionData {
     /// Which approval.
     pub approval_id: ApprovalId,
-    /// The type that was decided.
-    #[serde(rename = "type")]
-    pub kind: String,
+    /// Who decided.
+    pub approver: ApproverRef,
+    /// The salted digest of the comment, if there was one. Its text is in an erasable side table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     /// How many distinct people approved this type, with this decision.
     pub have: u32,
     /// How many are needed.
     pub need: u32,
-    /// Who decided.
-    pub approver: ApproverRef,
+    /// The type that was decided.
+    #[serde(rename = "type")]
+    pub kind: String,
     /// How the decision came in: a surface, `cli` or `inline`.
     pub via: String,
-    /// The salted digest of the comment, if there was one. Its text is in an erasable side table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
 }
 
 /// Who settled an execution after its end.
@@ -213,34 +221,34 @@ pub enum EventKind {
     Discovered { count: usize, digest: String },
     #[serde(rename = "capability.requested")]
     Requested {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        side_effect: Option<SideEffect>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        risk: Option<Risk>,
         /// On resume; a malformed one is hashed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        risk: Option<Risk>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        side_effect: Option<SideEffect>,
     },
     #[serde(rename = "capability.denied")]
     Denied {
-        reason: DenialReason,
-        public_code: ErrorCode,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        policies: Vec<PolicyRef>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         errors: Vec<PolicyError>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        policies: Vec<PolicyRef>,
+        public_code: ErrorCode,
+        reason: DenialReason,
     },
     #[serde(rename = "capability.approval_requested")]
     ApprovalRequested {
         approval_id: ApprovalId,
         /// HMAC of the binding hash under the tenant's evidence key.
         binding_hash: String,
-        reasons: Vec<String>,
-        requirements: Vec<Requirement>,
-        expires_at: Timestamp,
-        policies: Vec<PolicyRef>,
         /// Whether an earlier call had filed it.
         existing: bool,
+        expires_at: Timestamp,
+        policies: Vec<PolicyRef>,
+        reasons: Vec<String>,
+        requirements: Vec<Requirement>,
         /// Whether this ended the execution; false while an inline approver is asked.
         suspended: bool,
     },
@@ -260,26 +268,26 @@ pub enum EventKind {
     Started {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<ApprovalId>,
+        /// The digest of the capability's governance.
+        governance: String,
         /// Whether the call has an idempotency key.
         keyed: bool,
         policies: Vec<PolicyRef>,
-        /// The digest of the capability's governance.
-        governance: String,
     },
     #[serde(rename = "capability.retried")]
     Retried { attempt: u32, previous_code: ErrorCode },
     #[serde(rename = "capability.completed")]
-    Completed { duration_us: u64, attempts: u32 },
+    Completed { attempts: u32, duration_us: u64 },
     #[serde(rename = "capability.failed")]
     Failed {
-        code: ErrorCode,
-        stage: Stage,
-        retryable: bool,
         attempts: u32,
+        code: ErrorCode,
         executed: Executed,
         /// Declared paths only.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String>,
+        retryable: bool,
+        stage: Stage,
     },
     #[serde(rename = "capability.cancelled")]
     Cancelled { code: ErrorCode, duration_us: u64, executed: Executed },
@@ -287,25 +295,25 @@ pub enum EventKind {
     Replayed { original_execution_id: ExecutionId },
     #[serde(rename = "capability.interrupted")]
     Interrupted {
-        executed: Executed,
         /// `sweep` or `takeover`.
         by: String,
+        executed: Executed,
     },
     #[serde(rename = "capability.reconciled")]
     Reconciled {
-        by: ReconciledBy,
-        to: ReconciledTo,
         /// False alerts: it may be a double effect.
         applied: bool,
+        by: ReconciledBy,
+        to: ReconciledTo,
     },
     #[serde(rename = "management.denied")]
     ManagementDenied {
         action: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<String>,
+        code: ErrorCode,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         execution_id: Option<String>,
-        code: ErrorCode,
     },
     #[serde(rename = "management.done")]
     ManagementDone {
@@ -317,20 +325,20 @@ pub enum EventKind {
     },
     #[serde(rename = "policy.loaded")]
     PolicyLoaded {
+        files: usize,
         policy_hash: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         previous_hash: Option<String>,
-        files: usize,
     },
     #[serde(rename = "policy.refused")]
     PolicyRefused {
+        files: usize,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         previous_hash: Option<String>,
-        files: usize,
         problems: usize,
     },
     #[serde(rename = "auth.failed")]
-    AuthFailed { reason: String, count: u64 },
+    AuthFailed { count: u64, reason: String },
 }
 
 impl EventKind {
@@ -410,7 +418,7 @@ impl AuditEvent {
     /// The stored form. In too long an event the lists of `data` are cut, each with a count of all; if that does not
     /// help, `data` is left out. It never loses its place.
     pub(crate) fn into_row(self) -> EventRow {
-        let mut body = canonical(&self);
+        let mut body = self.text();
         if body.len() > MAX_EVENT_BYTES {
             body = canonical(&self.cut(body.len()));
         }
@@ -430,7 +438,69 @@ impl AuditEvent {
     }
 }
 
+/// An event with its members in the order of RFC 8785.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InOrder<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<&'a ActorRef>,
+    at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capability_id: Option<&'a CapabilityId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a Client>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<&'a str>,
+    data: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution_id: Option<&'a ExecutionId>,
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy_hash: Option<&'a str>,
+    surface: Surface,
+    tenant: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+}
+
+/// The two members of an [`EventKind`].
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow)]
+    data: &'a RawValue,
+    #[serde(borrow, rename = "type")]
+    name: &'a str,
+}
+
 impl AuditEvent {
+    /// RFC 8785 text. Every call has three of them, so they are not sorted but written in order.
+    fn text(&self) -> String {
+        let kind = serde_json::to_string(&self.kind).unwrap_or_default();
+        let Ok(Kind { data, name }) = serde_json::from_str(&kind) else { return canonical(self) };
+        let Envelope { actor, capability_id, client, correlation_id, execution_id, .. } = &self.envelope;
+        let Envelope { input_hash, policy_hash, surface, tenant, .. } = &self.envelope;
+        let text = serde_json::to_string(&InOrder {
+            actor: actor.as_ref(),
+            at: self.at,
+            capability_id: capability_id.as_ref(),
+            client: client.as_ref(),
+            correlation_id: correlation_id.as_deref(),
+            data,
+            execution_id: execution_id.as_ref(),
+            id: &self.id,
+            input_hash: input_hash.as_deref(),
+            policy_hash: policy_hash.as_deref(),
+            surface: *surface,
+            tenant,
+            kind: name,
+        });
+        let text = text.unwrap_or_else(|_| canonical(self));
+        debug_assert_eq!(text, canonical(self), "the members of events are declared in the order of their names");
+        text
+    }
+
     fn cut(&self, bytes: usize) -> Value {
         let mut event = serde_json::to_value(self).unwrap_or_default();
         if let Some(Value::Object(data)) = event.get_mut("data") {
@@ -454,6 +524,14 @@ impl AuditEvent {
 pub(crate) fn canonical(value: &impl Serialize) -> String {
     // Only a map with other keys than strings, or a number that JSON has no form for, could fail.
     serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| Value::Null.to_string())
+}
+
+/// RFC 8785 text of something that has no fractions and whose members are declared in the order of their names: a debug
+/// build checks that. Sorting them takes four times as long.
+pub(crate) fn in_order(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
+    debug_assert_eq!(text, canonical(value), "members are declared in the order of their names");
+    text
 }
 
 /// RFC 6962, section 2.1: `SHA-256(0x00 || leaf)`.

@@ -58,8 +58,8 @@ async fn apr_1_a_request_stores_all_that_a_decision_binds() {
       "surface": "http",
       "requester": {
         "id": "dana",
-        "kind": "user",
-        "issuer": "https://i.example"
+        "issuer": "https://i.example",
+        "kind": "user"
       },
       "client": "bot",
       "input": {
@@ -72,8 +72,8 @@ async fn apr_1_a_request_stores_all_that_a_decision_binds() {
       ],
       "requirements": [
         {
-          "type": "manager",
-          "quorum": 1
+          "quorum": 1,
+          "type": "manager"
         }
       ],
       "decisions": [],

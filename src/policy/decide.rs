@@ -41,7 +41,7 @@ impl PolicySet {
         }
         let response = self.authorizer.is_authorized(request, set, entities);
         let mut errors: Vec<PolicyError> = response.diagnostics().errors().map(policy_error).collect();
-        errors.sort();
+        PolicyError::sort(&mut errors);
         let found = response.diagnostics().reason().filter_map(|it| self.rules.get::<str>(it.as_ref()));
         let mut satisfied: Vec<&Rule> = found.collect();
         satisfied.sort_by(|one, two| one.id.cmp(&two.id));
@@ -109,7 +109,7 @@ fn settle(permits: Answer<'_>, forbids: Answer<'_>, covers: Option<&Covers>) -> 
     let mut errors = permits.errors;
     errors.extend(forbids.errors);
     if !errors.is_empty() {
-        errors.sort();
+        PolicyError::sort(&mut errors);
         return Decision::Failed(errors);
     }
     if let Some(denied) = denied(&forbids.satisfied) {

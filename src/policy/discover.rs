@@ -9,6 +9,7 @@ use super::rules::{Kind, Rule};
 use super::tree::{Bound, Known, body, rebuild};
 use super::{Decision, Listed, PolicySet, Visibility};
 use crate::actor::Identity;
+use crate::audit::PolicyError;
 use crate::capability::{Governed, RequiresApproval};
 use crate::clock::Timestamp;
 
@@ -138,7 +139,7 @@ impl PolicySet {
         let mut errors = permits.errors;
         errors.extend(forbids.errors);
         if !errors.is_empty() {
-            errors.sort();
+            PolicyError::sort(&mut errors);
             return Outlook::Refused(Decision::Failed(errors));
         }
         // a lower bound that errs is not certain, an upper bound that errs is possible

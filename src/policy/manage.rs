@@ -54,7 +54,7 @@ impl PolicySet {
         let mut errors = permits.errors;
         errors.extend(forbids.errors);
         if !errors.is_empty() {
-            errors.sort();
+            PolicyError::sort(&mut errors);
             return Err(errors);
         }
         let allowed = forbids.satisfied.is_empty() && !permits.satisfied.is_empty();

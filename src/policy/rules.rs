@@ -284,8 +284,8 @@ mod tests {
         a Permit
         a Deny
         a Hide
-        a Gate(Gate { requirement: Requirement { kind: "m", quorum: 1 }, expires_in: 86400s })
-        a Gate(Gate { requirement: Requirement { kind: "m", quorum: 16 }, expires_in: 2592000s })
+        a Gate(Gate { requirement: Requirement { quorum: 1, kind: "m" }, expires_in: 86400s })
+        a Gate(Gate { requirement: Requirement { quorum: 16, kind: "m" }, expires_in: 2592000s })
         25 `@quorum` is not a number from 1 to 16
         25 `@quorum` is not a number from 1 to 16
         25 `@expires_in` is not a time from 1s to 30d

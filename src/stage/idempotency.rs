@@ -190,7 +190,7 @@ fn operation(
         ttl_us: micros(capability.meta.idempotency.ttl),
         approval,
         input: store.seal(&agent.execution_id, valid.input.canonical.as_bytes()),
-        agent: crate::audit::canonical(agent),
+        agent: serde_json::to_string(agent).unwrap_or_default(), // plain data
         envelope: trail.envelope().clone(),
         generation: valid.exposed.policies.generation,
         events: trail.with(started),

@@ -110,7 +110,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The head row is the last lock; exactly one statement follows before COMMIT.
+    /// The head row is the last lock; exactly one statement follows before COMMIT, and goes with it.
     async fn close(mut self) -> Result<Work, sqlx::Error> {
         let reads = self.ops.iter().any(|it| matches!(it, Op::Read { .. }));
         if self.events.is_empty() && !reads {
@@ -118,18 +118,18 @@ impl<'a> Batch<'a> {
         }
         self.events.sort_by_key(|(at, _)| *at); // stable: one operation's events stay together, in order
         let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
-        let head = self.conn.all::<(i64, i64)>(sql::HEAD, &[row![count]]).await?;
+        let places = (1 - count)..;
+        let rows: Vec<_> = self.events.iter().zip(places).map(|((_, it), place)| event_row(it, place)).collect();
+        let (head, events) = ((sql::HEAD, &*vec![row![count]]), (sql::INSERT_EVENTS, &*rows));
+        let head = self.conn.both::<(i64, i64)>(head, events).await?;
         let (last, generation) = head.first().copied().ok_or(sqlx::Error::RowNotFound)?;
-        let first = last - count + 1;
-        let rows: Vec<_> = self.events.iter().zip(first..).map(|((_, it), seq)| event_row(it, seq)).collect();
-        self.conn.run(sql::INSERT_EVENTS, &rows).await?;
-        let marker = self.events.first().map(|(_, it)| (first, it.id.clone()));
+        let marker = self.events.first().map(|(_, it)| (last - count + 1, it.id.clone()));
         Ok(Work { answers: self.answers, marker, generation: Some(generation) })
     }
 }
 
-fn event_row(event: &EventRow, seq: i64) -> Vec<Cell<'_>> {
+fn event_row(event: &EventRow, place: i64) -> Vec<Cell<'_>> {
     let EventRow { id, at, kind, terminal, tenant, execution, capability, actor, body, leaf } = event;
     let (execution, capability, actor) = (execution.as_deref(), capability.as_deref(), actor.as_deref());
-    row![seq, id, tenant, execution, capability, actor, *kind, *terminal, at.0, body, leaf]
+    row![place, id, tenant, execution, capability, actor, *kind, *terminal, at.0, body, leaf]
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteSynchronous};
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, FromRow, SqlSafeStr as _, SqlStr};
 
 use super::lock::FileLock;
@@ -18,6 +18,12 @@ use crate::clock::Clock;
 
 /// How long a statement waits for tools that do not know the writer's file lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How old `{now}` may be when the first statement is through, in microseconds: else the transaction is done again.
+const STALE_US: i64 = 1_000_000;
+
+/// How many rows the driver's thread may be ahead: more than a batch has, so that it never waits to hand one over.
+const ROWS_AHEAD: usize = 1024;
 
 /// One value of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -66,31 +72,39 @@ pub(super) trait Read: for<'r> FromRow<'r, SqliteRow> + Send + Unpin {}
 impl<T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin> Read for T {}
 
 /// The writing connection. It holds the file lock while, and only while, a transaction is open.
+///
+/// Each statement is handed to a thread of the driver, and that costs more than what a statement does. So BEGIN goes with
+/// the first one, and two that belong together go together.
 pub(super) struct Conn {
     link: SqliteConnection,
     lock: FileLock,
-    texts: HashMap<&'static str, SqlStr>,
+    texts: HashMap<(Opening, &'static str), SqlStr>,
     clock: Clock,
+    opening: Opening,
     /// The store's clock (EXE-5), read when the transaction began.
     pub(super) now: i64,
+}
+
+/// Whether BEGIN is still to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Opening {
+    Due,
+    Done,
 }
 
 impl Conn {
     pub(super) async fn open(path: &Path, clock: Clock) -> Result<Self, sqlx::Error> {
         let lock = FileLock::new(path)?;
         let link = options(path).connect().await?;
-        Ok(Self { link, lock, texts: HashMap::new(), clock, now: 0 })
+        Ok(Self { link, lock, texts: HashMap::new(), clock, opening: Opening::Done, now: 0 })
     }
 
-    /// Locks the file and opens a transaction. The time is read after waiting, not before.
+    /// Locks the file; the transaction is opened by the first statement. The time is read after waiting, not before.
     pub(super) async fn begin(&mut self) -> Result<(), sqlx::Error> {
         self.lock.acquire().await?;
-        let done = self.link.execute("BEGIN IMMEDIATE").await;
         self.now = self.clock.now().0;
-        if done.is_err() {
-            self.lock.release()?;
-        }
-        done.map(drop)
+        self.opening = Opening::Due;
+        Ok(())
     }
 
     /// COMMIT. After an error nobody knows (EXE-8).
@@ -103,9 +117,12 @@ impl Conn {
     }
 
     async fn end(&mut self, word: &'static str) -> Result<(), sqlx::Error> {
-        let done = self.link.execute(word).await;
+        let done = match std::mem::replace(&mut self.opening, Opening::Done) {
+            Opening::Due => Ok(()), // nothing was sent
+            Opening::Done => self.link.execute(word).await.map(drop),
+        };
         self.lock.release()?;
-        done.map(drop)
+        done
     }
 
     /// Gives the connection up, whatever state it is in. What was not committed never will be.
@@ -122,15 +139,53 @@ impl Conn {
         if rows.is_empty() && !sql.columns.is_empty() {
             return Ok(Vec::new());
         }
-        let text = self.texts.entry(sql.text).or_insert_with(|| expand(sql)).clone();
-        fetch(&mut self.link, text, self.now, sql, rows).await
+        let text = self.text(sql, None);
+        let query = sqlx::query_as(text).bind(self.now);
+        let query = if sql.columns.is_empty() { query } else { query.bind(json(rows)) };
+        self.fetch(query).await
     }
 
     /// Runs a statement that returns nothing of interest.
     pub(super) async fn run(&mut self, sql: Sql, rows: &[Row<'_>]) -> Result<(), sqlx::Error> {
         self.all::<(String,)>(sql, rows).await.map(drop)
     }
+
+    /// Runs two statements over a batch each, one after the other, and reads what the first returns.
+    pub(super) async fn both<T: Read>(
+        &mut self,
+        first: (Sql, &[Row<'_>]),
+        second: (Sql, &[Row<'_>]),
+    ) -> Result<Vec<T>, sqlx::Error> {
+        let text = self.text(first.0, Some(second.0));
+        self.fetch(sqlx::query_as(text).bind(self.now).bind(json(first.1)).bind(json(second.1))).await
+    }
+
+    async fn fetch<T: Read>(&mut self, query: Query<'_, T>) -> Result<Vec<T>, sqlx::Error> {
+        let opens = std::mem::replace(&mut self.opening, Opening::Done) == Opening::Due;
+        let rows = query.fetch_all(&mut self.link).await?;
+        // A tool that does not know the file lock made BEGIN wait: `{now}` is long ago.
+        if opens && self.clock.now().0.saturating_sub(self.now) > STALE_US {
+            return Err(std::io::Error::other("another program kept the database locked").into());
+        }
+        Ok(rows)
+    }
+
+    /// The text of statements that go together, and of BEGIN if it is still to be sent.
+    fn text(&mut self, first: Sql, second: Option<Sql>) -> SqlStr {
+        let key = (self.opening, first.text);
+        let text = self.texts.entry(key).or_insert_with(|| {
+            let begin = if self.opening == Opening::Due { "BEGIN IMMEDIATE;" } else { "" };
+            let mut text = format!("{begin}{}", expanded(first, 2));
+            if let Some(second) = second {
+                text = format!("{text};{}", expanded(second, 3));
+            }
+            sql_str(text)
+        });
+        text.clone()
+    }
 }
+
+type Query<'q, T> = sqlx::query::QueryAs<'q, sqlx::Sqlite, T, SqliteArguments>;
 
 /// Runs an expanded statement over a batch.
 pub(super) async fn fetch<T: Read>(
@@ -174,6 +229,7 @@ pub(super) fn options(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY_TIMEOUT)
         .pragma("secure_delete", "ON")
         .pragma("journal_size_limit", "67108864")
+        .row_buffer_size(ROWS_AHEAD)
         .disable_statement_logging()
 }
 
@@ -186,6 +242,11 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// `{rows}` and `{now}` in SQLite's dialect.
 pub(super) fn expand(sql: Sql) -> SqlStr {
+    sql_str(expanded(sql, 2))
+}
+
+/// The batch is this parameter.
+fn expanded(sql: Sql, parameter: u8) -> String {
     let mut rows = String::from("(SELECT ");
     for (i, kind) in sql.columns.chars().enumerate() {
         let comma = if i > 0 { ", " } else { "" };
@@ -194,15 +255,23 @@ pub(super) fn expand(sql: Sql) -> SqlStr {
             'b' => ("CAST(", " AS BOOLEAN)"),
             _ => ("", ""),
         };
-        let _ = write!(rows, "{comma}{open}value ->> {i}{close} AS column{}", i + 1); // into a String: cannot fail
+        let _ = write!(rows, "{comma}{open}r ->> {i}{close} AS column{}", i + 1); // into a String: cannot fail
     }
-    rows.push_str(" FROM json_each($2)) AS v");
-    let text: Arc<str> = sql.text.replace("{rows}", &rows).replace("{now}", "$1").into(); // cheap to clone
+    // The limit keeps the row in one place: without it every column would print its row's text anew.
+    let _ = write!(rows, " FROM (SELECT value AS r FROM json_each(${parameter}) LIMIT -1)) AS v");
+    sql.text.replace("{rows}", &rows).replace("{now}", "$1")
+}
+
+fn sql_str(text: String) -> SqlStr {
+    let text: Arc<str> = text.into(); // cheap to clone
     AssertSqlSafe(text).into_sql_str() // made of constants
 }
 
 /// A batch as the JSON parameter of a statement.
 fn json(rows: &[Row<'_>]) -> String {
+    if rows.is_empty() {
+        return "[]".into();
+    }
     let mut out = Vec::with_capacity(rows.len() * 256 + 2);
     for (i, row) in rows.iter().enumerate() {
         out.extend_from_slice(if i == 0 { b"[[" } else { b"],[" });
@@ -235,6 +304,6 @@ mod tests {
     #[test]
     fn placeholders_become_the_dialect() {
         let sql = Sql { columns: "tib", text: "SELECT {now} FROM {rows}" };
-        insta::assert_snapshot!(expand(sql).as_str(), @"SELECT $1 FROM (SELECT value ->> 0 AS column1, CAST(value ->> 1 AS BIGINT) AS column2, CAST(value ->> 2 AS BOOLEAN) AS column3 FROM json_each($2)) AS v");
+        insta::assert_snapshot!(expand(sql).as_str(), @"SELECT $1 FROM (SELECT r ->> 0 AS column1, CAST(r ->> 1 AS BIGINT) AS column2, CAST(r ->> 2 AS BOOLEAN) AS column3 FROM (SELECT value AS r FROM json_each($2) LIMIT -1)) AS v");
     }
 }

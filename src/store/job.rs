@@ -6,7 +6,7 @@ use super::StoreError;
 use super::op::{
     Activate, Active, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Settled, Unresolved, Withdraw,
 };
-use crate::audit::{AuditEvent, Envelope, EventRow, canonical};
+use crate::audit::{AuditEvent, Envelope, EventRow, in_order};
 use crate::clock::Monotonic;
 
 /// The most bytes that one text of an operation may have.
@@ -29,7 +29,7 @@ impl<T> Ready<T> {
     }
 
     pub(super) fn with_envelope(mut self, envelope: &Envelope) -> Self {
-        self.envelope = canonical(envelope);
+        self.envelope = in_order(envelope);
         self
     }
 

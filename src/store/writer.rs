@@ -120,11 +120,8 @@ impl Loop {
     async fn run(mut self) {
         loop {
             self.due();
-            if self.queue.is_empty() {
-                if !self.wait().await {
-                    break;
-                }
-                self.grow();
+            if self.queue.is_empty() && !self.wait().await {
+                break;
             }
             while let Ok(message) = self.inbox.try_recv() {
                 self.receive(message);
@@ -182,19 +179,6 @@ impl Loop {
             () = retry, if retries => self.retry(),
         }
         true
-    }
-
-    /// Callers that were just answered get the processor, so that their next operations share a batch; a lone caller
-    /// costs one yield.
-    fn grow(&self) {
-        let mut before = 0;
-        while before < self.inbox.len() {
-            before = self.inbox.len();
-            std::thread::yield_now();
-        }
-        if before == 0 {
-            std::thread::yield_now();
-        }
     }
 
     fn receive(&mut self, message: Message) {

@@ -159,7 +159,7 @@ fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: O
     let first = ask(&set(|it| !matches!(it, Kind::Hide)));
     let mut failed: Vec<PolicyError> = first.diagnostics().errors().map(policy_error).collect();
     if !failed.is_empty() {
-        failed.sort();
+        PolicyError::sort(&mut failed);
         return Decision::Failed(failed);
     }
     let ungated = ask(&set(|it| matches!(it, Kind::Permit | Kind::Deny)));

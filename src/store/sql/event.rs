@@ -11,14 +11,15 @@ pub(crate) const HEAD: Sql = Sql {
     RETURNING audit_head.seq, audit_head.generation",
 };
 
-/// seq, id, tenant, execution, capability, actor, type, terminal, at, body, leaf.
+/// place before the last of all (0, -1, ..), id, tenant, execution, capability, actor, type, terminal, at, body, leaf:
+/// right after [`HEAD`] counted them.
 pub(crate) const INSERT_EVENTS: Sql = Sql {
     columns: "ittttttbitt",
     text: "
     INSERT INTO audit_event (seq, id, tenant, execution_id, capability_id, actor_id, type, terminal, at, body, leaf)
-    SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9,
+    SELECT h.seq + v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9,
            v.column10, v.column11
-    FROM {rows} WHERE v.column1 IS NOT NULL",
+    FROM audit_head h CROSS JOIN {rows} WHERE v.column1 IS NOT NULL",
 };
 
 /// Waits for whoever holds the head row, so that what is read next is the truth about an uncertain COMMIT (EXE-8).

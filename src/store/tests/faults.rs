@@ -3,10 +3,13 @@
 use std::task::Poll;
 use std::time::Duration;
 
+use super::super::db::Conn;
 use super::super::op::{Began, Begin, End};
+use super::super::sql;
 use super::{APPLIED, BEGUN, Bench, StoreError, at_once, bench, call, count, decide, done, polled};
 use crate::approval::{ApprovalState, Verdict};
 use crate::audit::EventKind;
+use crate::clock::Clock;
 
 fn discovered(bench: &Bench) -> EventKind {
     EventKind::Discovered { count: 0, digest: bench.ids.event() }
@@ -204,4 +207,21 @@ async fn a_panic_of_the_writer_is_an_error_for_everybody_and_ends_the_lease() {
     assert_eq!(bench.store.begin(bench.begin(None)).await, Err(StoreError::Closed));
     owner.lost.cancelled().await;
     assert!(!bench.store.lease_holds(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn exe_5_a_transaction_that_waited_for_another_program_takes_the_time_anew() {
+    let bench = bench().await;
+    let path = bench.dir.path().join("store.db");
+    let mut conn = Conn::open(&path, Clock::Manual(bench.clock.clone())).await.unwrap();
+    conn.begin().await.unwrap();
+    let began = conn.now;
+    bench.clock.send_modify(|it| *it = it.plus(Duration::from_secs(2))); // as long as BEGIN took
+    let late = conn.all::<(i64,)>(sql::GENERATION, &[]).await.unwrap_err();
+    assert_eq!(late.to_string(), "error communicating with database: another program kept the database locked");
+    conn.rollback().await.unwrap();
+    conn.begin().await.unwrap();
+    assert_eq!(conn.all::<(i64,)>(sql::GENERATION, &[]).await.unwrap().len(), 1);
+    assert_eq!(conn.now, began + 2_000_000);
+    conn.rollback().await.unwrap();
 }
