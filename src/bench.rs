@@ -31,7 +31,7 @@ impl Gate {
     ///
     /// `run` with the stages behind them left out; what it has between them is here too.
     pub async fn lets_pass(&self, execution: &ExecutionId, capability: &CapabilityId, input: &JsonInput) -> bool {
-        let Core { registry, policies, store, clock, ids, .. } = &*self.core;
+        let Core { registry, policies, store, clock, ids, resources, .. } = &*self.core;
         let what = What::Call { capability: capability.clone(), input: input.clone(), key: None };
         let (execution, identity) = (execution.clone(), Arc::clone(&self.identity));
         let order = Order { execution, identity, cancel: CancellationToken::new(), correlation: None, what };
@@ -44,7 +44,7 @@ impl Gate {
             let policies = policies.follow(registry, store).await;
             let exposed = exposure::find(trail.at(Stage::Resolve), identified, registry, policies)?;
             let valid = schema::validate(trail.at(Stage::Schema), exposed, store)?;
-            let permit = policy::decide(trail.at(Stage::Policy), valid)?;
+            let permit = budget.within(policy::decide(trail.at(Stage::Policy), valid, resources)).await?;
             budget.within(approval::settle(trail.at(Stage::Approval), permit, store, ids, false)).await
         };
         matches!(passed.await, Ok(Approval::Granted(_)))

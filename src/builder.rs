@@ -18,7 +18,8 @@ use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::pipeline::Core;
 use crate::policies::Policies;
 use crate::policy::PolicySource;
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
+use crate::resource::{EntityProvider, Resources};
 use crate::store::{Config, KeySource, OpenError, Store};
 use crate::trail::StageProbe;
 
@@ -51,6 +52,7 @@ pub struct EngineBuilder<C = ()> {
     sweep: Duration,
     role: Role,
     approver: Option<InlineApprover>,
+    entities: Option<Arc<dyn EntityProvider>>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) probe: Option<StageProbe>,
@@ -69,6 +71,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             sweep: SWEEP,
             role: Role::Serves,
             approver: None,
+            entities: None,
             clock: Clock::System,
             ids: Ids::Random,
             probe: None,
@@ -132,6 +135,13 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
+    /// Fetches the entities that policies read of the application. Required if a capability has a
+    /// [`resource`](crate::CapabilityBuilder::resource).
+    pub fn entities(mut self, provider: impl EntityProvider) -> Self {
+        self.entities = Some(Arc::new(provider));
+        self
+    }
+
     /// What this process is for (default: it serves).
     #[cfg(feature = "cli")]
     pub(crate) fn role(mut self, role: Role) -> Self {
@@ -177,6 +187,9 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let (drafts, handlers): (Vec<_>, Vec<_>) =
             self.capabilities.into_iter().map(|it| (it.draft, it.procedure)).unzip();
         let mut problems = Vec::new();
+        if self.entities.is_none() {
+            problems.extend(registry::unprovided(&drafts));
+        }
         let registry = Registry::new(drafts).map_err(|found| problems.extend(found));
         let path = path(self.database.as_deref()).map_err(|found| problems.push(found));
         if self.lease < Duration::from_millis(300) {
@@ -207,6 +220,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             registry,
             policies,
             store,
+            resources: Resources { provider: self.entities, clock: clock.clone() },
             clock,
             ids,
             tasks: TaskTracker::new(),

@@ -392,7 +392,8 @@ impl CapabilityBuilder {
         self
     }
 
-    /// The application's entity that a call is about: its Cedar type, and where in the input its id is.
+    /// The application's entity that a call is about: its Cedar type, and where in the input its id is. Policies see it
+    /// as `resource`, as the builder's [`EntityProvider`](crate::EntityProvider) gives it.
     pub fn resource(mut self, entity: impl Into<String>, id: impl Into<String>) -> Self {
         self.meta.resource = Some(ResourceMapping { entity: entity.into(), id: id.into() });
         self

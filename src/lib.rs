@@ -37,6 +37,7 @@ mod reconciling;
 mod redact;
 mod registry;
 mod rejection;
+mod resource;
 mod schema;
 mod slot;
 mod stage;
@@ -68,6 +69,7 @@ pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, M
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::PolicyReload;
 pub use policy::{PolicyProblem, PolicySource};
+pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 pub use stage::{Output, Stage};
 
 /// A future that the engine stores.

@@ -19,6 +19,7 @@ use crate::outcome::{ErrorCode, Outcome};
 use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::rejection::{Failed, Late, Rejection};
+use crate::resource::Resources;
 use crate::stage::actor::Identified;
 use crate::stage::approval::{Approval, Grant};
 use crate::stage::handler::{Control, Raw};
@@ -45,6 +46,7 @@ pub(crate) struct Core {
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) approver: Option<InlineApprover>,
+    pub(crate) resources: Resources,
     pub(crate) abandoned: Abandoned,
     pub(crate) probe: Option<StageProbe>,
 }
@@ -79,7 +81,7 @@ impl Core {
             let policies = self.policies.follow(&self.registry, &self.store).await;
             let exposed = exposure::find(trail.at(Stage::Resolve), identified.clone(), &self.registry, policies)?;
             let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
-            let permit = policy::decide(trail.at(Stage::Policy), valid)?;
+            let permit = budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?;
             let grant = match self.settle(trail.at(Stage::Approval), permit, &budget).await? {
                 Approval::Granted(grant) => grant,
                 Approval::Known(known) => return budget.within(record::known(trail, known, &self.store)).await,

@@ -9,6 +9,7 @@ mod compile;
 mod decide;
 mod discover;
 mod extend;
+mod gather;
 mod hash;
 mod input;
 mod lint;
@@ -38,6 +39,7 @@ use std::time::Duration;
 use cedar_policy::{Authorizer, Schema};
 use serde_json::Value;
 
+pub(crate) use self::gather::{Gathered, not_gathered};
 pub(crate) use self::request::Principal;
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
@@ -119,6 +121,7 @@ pub(crate) struct PolicySet {
     managing: Vec<compile::Managing>,
     managed: compile::ManagedTypes,
     projection: request::Projection,
+    shapes: gather::Shapes,
 }
 
 /// What an approval that is presented covers.
@@ -128,6 +131,19 @@ pub(crate) struct Covers {
     /// Type -> distinct people who approved it.
     pub(crate) types: BTreeMap<String, u32>,
     pub(crate) decided_at: Timestamp,
+}
+
+/// One call as policies see it, beside its principal.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) identity: &'a Identity,
+    pub(crate) now: Timestamp,
+    pub(crate) governed: &'a Governed,
+    /// As stage 6 left it.
+    pub(crate) input: &'a Value,
+    pub(crate) covers: Option<&'a Covers>,
+    /// What its resource is and leads to.
+    pub(crate) entities: &'a Gathered,
 }
 
 /// Whether a `@hide` policy holds (stage 5).
@@ -284,16 +300,8 @@ impl PolicySet {
     }
 
     /// Stage 7, by the five steps of document 4. Hides are not asked again.
-    pub(crate) fn decide(
-        &self,
-        principal: &Principal,
-        identity: &Identity,
-        now: Timestamp,
-        governed: &Governed,
-        input: &Value,
-        covers: Option<&Covers>,
-    ) -> Decision {
-        self.decision_of(principal, (identity, now), governed, input, covers).unwrap_or_else(Decision::Failed)
+    pub(crate) fn decide(&self, principal: &Principal, case: &Case<'_>) -> Decision {
+        self.decision_of(principal, case).unwrap_or_else(Decision::Failed)
     }
 
     /// Stage 6's question: is every input refused? Then the answer is that refusal ([`Decision::Deny`] or

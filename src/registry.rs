@@ -43,6 +43,15 @@ impl Registry {
     }
 }
 
+/// Capabilities that are about an entity of the application, of an engine that nobody fetches entities for.
+pub(crate) fn unprovided(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
+    let about = drafts.iter().filter_map(|it| Some((it, it.meta.resource.as_ref()?)));
+    about.map(|(draft, resource)| {
+        let what = format!("it is about a `{}`, and nothing provides entities", resource.entity);
+        Problem::new(&*draft.id, what, "give the builder a provider with `entities`, or remove `resource`")
+    })
+}
+
 /// The name of a capability for MCP.
 fn tool_name(draft: &Draft) -> String {
     draft.meta.tool_name.clone().unwrap_or_else(|| draft.id.replace('.', "_"))

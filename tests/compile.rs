@@ -34,11 +34,11 @@ const PROOFS: [Proof; 19] = [
         "exposed",
         "E0308",
     ),
-    pipeline("leave policy out", "policy::decide(trail.at(Stage::Policy), valid)?", "valid", "E0308"),
+    pipeline("leave policy out", "budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?", "valid", "E0308"),
     pipeline(
         "swap schema and policy",
         "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",
-        "policy::decide(trail.at(Stage::Policy), exposed)?",
+        "budget.within(policy::decide(trail.at(Stage::Policy), exposed, &self.resources)).await?",
         "E0308",
     ),
     pipeline(
@@ -127,8 +127,8 @@ const PROOFS: [Proof; 19] = [
     },
     pipeline(
         "forge a permit",
-        "policy::decide(trail.at(Stage::Policy), valid)?",
-        "Permit { valid, presented: None, gates: None, policies: Vec::new() }",
+        "budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?",
+        "Permit { valid, presented: None, gates: None, policies: Vec::new(), entities: Default::default() }",
         "E0451",
     ),
 ];

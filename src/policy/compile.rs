@@ -60,7 +60,7 @@ pub(super) fn compile(
     files: usize,
 ) -> Result<PolicySet, String> {
     let hash = hash(&generated.text, &rules)?;
-    let Generated { schema, text, actions, mut inputs, attributes, roles } = generated;
+    let Generated { schema, text, actions, mut inputs, shapes, attributes, roles } = generated;
     let mut compiler = Compiler {
         rules: &rules,
         actions: &actions,
@@ -89,6 +89,7 @@ pub(super) fn compile(
         managing,
         managed,
         projection,
+        shapes,
     })
 }
 

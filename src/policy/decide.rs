@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cedar_policy::{AuthorizationError, Entities, EvaluationError, Request};
-use serde_json::Value;
 
 use super::compile::Compiled;
+use super::gather::Gathered;
 use super::request::{Principal, failure, invoke_context};
 use super::rules::{Gate, Kind, Rule};
-use super::{Covers, Decision, Gates, PolicySet, Visibility};
+use super::{Case, Covers, Decision, Gates, PolicySet, Visibility};
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::Governed;
@@ -72,7 +72,7 @@ impl PolicySet {
     ) -> Result<Early<'_>, Vec<PolicyError>> {
         let compiled = self.compiled(governed)?;
         let request = principal.early_request(compiled, identity, now)?;
-        Ok(Early { compiled, request, entities: principal.among(&compiled.base)? })
+        Ok(Early { compiled, request, entities: principal.among(&compiled.base, &Gathered::default())? })
     }
 
     /// Satisfied or erring, a hide conceals.
@@ -85,21 +85,14 @@ impl PolicySet {
         }
     }
 
-    pub(super) fn decision_of(
-        &self,
-        principal: &Principal,
-        (identity, now): (&Identity, Timestamp),
-        governed: &Governed,
-        input: &Value,
-        covers: Option<&Covers>,
-    ) -> Result<Decision, Vec<PolicyError>> {
-        let compiled = self.compiled(governed)?;
-        let context = invoke_context(compiled, identity, now, input, covers)?;
-        let request = self.request(compiled, principal, context, input)?;
-        let entities = principal.among(&compiled.base)?;
+    pub(super) fn decision_of(&self, principal: &Principal, case: &Case<'_>) -> Result<Decision, Vec<PolicyError>> {
+        let compiled = self.compiled(case.governed)?;
+        let context = invoke_context(compiled, case)?;
+        let request = self.request(compiled, principal, context, case.input)?;
+        let entities = principal.among(&compiled.base, case.entities)?;
         let permits = self.evaluate(&compiled.slice.permits, &request, &entities);
         let forbids = self.evaluate(&compiled.slice.forbids, &request, &entities);
-        Ok(settle(permits, forbids, covers))
+        Ok(settle(permits, forbids, case.covers))
     }
 }
 

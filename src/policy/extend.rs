@@ -180,7 +180,7 @@ mod tests {
         1:6 `Role` is the name of a type already
         0:0 failed to resolve type: Missing
         1:18 error parsing schema: unexpected end of input
-        0:0 no attribute of an actor can have the type of `User.wait`
+        0:0 no attribute can have the type of `User.wait`
         1:18 a character that changes the direction of text
         "#);
     }

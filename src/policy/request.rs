@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use cedar_policy::{Context, Entities, Entity, EntityTypeName, EntityUid, Request, RestrictedExpression};
 use chrono::{DateTime, SecondsFormat};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::compile::{Compiled, Resource, principal_types};
+use super::gather::{Gathered, resource_of};
 use super::types::Member;
 use super::value::{expression, string, strings, uid};
-use super::{Covers, PolicySet};
+use super::{Case, PolicySet};
 use crate::actor::{Actor, ActorKind, Client, Identity, Surface};
 use crate::audit::PolicyError;
 use crate::clock::Timestamp;
@@ -80,26 +81,31 @@ impl Projection {
         if let Some(issuer) = &actor.issuer {
             attributes.insert("issuer".into(), string(issuer));
         }
-        self.project(actor, &mut attributes)?;
+        let declared = self.kinds.get(&actor.kind).map(|it| &it.1).ok_or_else(|| failure("principal", "unknown_kind"))?;
+        attributes.extend(projected("principal", declared, &actor.attributes)?);
         let parents: HashSet<EntityUid> = roles.into_iter().map(|it| uid(&self.role, it)).collect();
         Entity::new(uid_, attributes, parents).map_err(|_| failure("principal", "attribute"))
     }
+}
 
-    /// A wrong type is a failure, never a silent absence.
-    fn project(&self, actor: &Actor, into: &mut HashMap<String, RestrictedExpression>) -> Result<(), Failed> {
-        let declared = self.kinds.get(&actor.kind).map(|it| &it.1);
-        for (name, member) in declared.into_iter().flatten() {
-            match actor.attributes.get(name).filter(|it| !it.is_null()) {
-                Some(value) => {
-                    let value = expression(&member.kind, value).map_err(|it| failure("principal", it))?;
-                    into.insert(name.clone(), value);
-                }
-                None if member.required => return Err(failure("principal", "attribute_missing")),
-                None => {}
+/// The attributes that are declared. A wrong type is a failure, never a silent absence.
+pub(super) fn projected(
+    part: &str,
+    declared: &BTreeMap<String, Member>,
+    given: &Map<String, Value>,
+) -> Result<HashMap<String, RestrictedExpression>, Failed> {
+    let mut out = HashMap::new();
+    for (name, member) in declared {
+        match given.get(name).filter(|it| !it.is_null()) {
+            Some(value) => {
+                let value = expression(&member.kind, value).map_err(|it| failure(part, it))?;
+                out.insert(name.clone(), value);
             }
+            None if member.required => return Err(failure(part, "attribute_missing")),
+            None => {}
         }
-        Ok(())
     }
+    Ok(out)
 }
 
 impl PolicySet {
@@ -124,22 +130,17 @@ impl PolicySet {
         context: Context,
         input: &Value,
     ) -> Result<Request, Failed> {
-        let resource = match &compiled.resource {
-            Resource::Capability(it) => it.clone(),
-            Resource::Entity { kind, pointer, .. } => match input.pointer(pointer) {
-                Some(Value::String(id)) => uid(kind, id),
-                _ => return Err(failure("resource", "id_missing")),
-            },
-        };
+        let resource = resource_of(compiled, input)?;
         Request::new(principal.uid.clone(), compiled.action.clone(), resource, context, Some(&self.schema))
             .map_err(|_| failure("request", "not_in_schema")) // Cedar's text has the whole context
     }
 }
 
 impl Principal {
-    /// The principal among other entities. It was checked when it was built.
-    pub(super) fn among(&self, base: &Entities) -> Result<Entities, Failed> {
-        base.clone().add_entities([self.entity.clone()], None).map_err(|_| failure("principal", "entity"))
+    /// The principal among other entities. All were checked when they were built.
+    pub(super) fn among(&self, base: &Entities, more: &Gathered) -> Result<Entities, Failed> {
+        let all = [&self.entity].into_iter().chain(&more.entities).cloned();
+        base.clone().add_entities(all, None).map_err(|_| failure("principal", "entity"))
     }
 
     pub(super) fn entity(&self) -> Entity {
@@ -197,16 +198,10 @@ pub(super) fn base(identity: &Identity, now: Timestamp) -> Pairs {
 }
 
 /// The context of stage 7.
-pub(super) fn invoke_context(
-    compiled: &Compiled,
-    identity: &Identity,
-    now: Timestamp,
-    input: &Value,
-    covers: Option<&Covers>,
-) -> Result<Context, Failed> {
-    let mut pairs = base(identity, now);
-    pairs.push(("input".to_owned(), expression(&compiled.input, input).map_err(|it| failure("input", it))?));
-    if let Some(covers) = covers {
+pub(super) fn invoke_context(compiled: &Compiled, case: &Case<'_>) -> Result<Context, Failed> {
+    let mut pairs = base(case.identity, case.now);
+    pairs.push(("input".to_owned(), expression(&compiled.input, case.input).map_err(|it| failure("input", it))?));
+    if let Some(covers) = case.covers {
         let members = [
             ("id", string(&covers.id)),
             ("types", strings(covers.types.keys())),

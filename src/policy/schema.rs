@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cedar_policy::{Entities, EntityTypeName, Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
 
+use super::gather::{Shape, Shapes};
 use super::input::{LeftOut, of_input};
 use super::problem::{SourceFile, did_you_mean};
 use super::types::{Member, Type, named, record};
@@ -32,6 +33,7 @@ pub(super) struct Generated {
     /// Every action and group. An action that is left out of the entities is in no group, silently.
     pub(super) actions: Entities,
     pub(super) inputs: HashMap<CapabilityId, Type>,
+    pub(super) shapes: Shapes,
     /// Per kind of principal, the attributes that the application declares.
     pub(super) attributes: HashMap<&'static str, BTreeMap<String, Member>>,
     /// The names of all roles, if the application lists them.
@@ -75,30 +77,53 @@ fn compile(document: &Value, inputs: HashMap<CapabilityId, Type>) -> Result<Gene
     let actions = schema.action_entities().map_err(|it| wrong(&it))?;
     let listed = document[""]["entityTypes"]["Role"]["enum"].as_array();
     let roles = listed.map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect());
-    Ok(Generated { attributes: declared_attributes(document)?, schema, text, actions, inputs, roles })
+    let shapes = shapes(document)?;
+    Ok(Generated { attributes: declared_attributes(&shapes), schema, text, actions, inputs, shapes, roles })
 }
 
-fn declared_attributes(
-    document: &Value,
-) -> Result<HashMap<&'static str, BTreeMap<String, Member>>, Box<PolicyProblem>> {
-    let mut out = HashMap::new();
-    for kind in ActorKind::ALL.map(ActorKind::entity_type) {
-        let mut members = BTreeMap::new();
-        let shape = &document[""]["entityTypes"][kind]["shape"]["attributes"];
-        for (name, declared) in shape.as_object().into_iter().flatten() {
-            if PRINCIPAL_ATTRIBUTES.iter().any(|(own, _)| own == name) {
-                continue;
+/// What an application declares of the principals.
+fn declared_attributes(shapes: &Shapes) -> HashMap<&'static str, BTreeMap<String, Member>> {
+    let own = |name: &str| PRINCIPAL_ATTRIBUTES.iter().any(|(own, _)| *own == name);
+    let declared = |kind: &str| {
+        let all = shapes.get(kind).into_iter().flat_map(|it| &it.attributes);
+        all.filter(|(name, _)| !own(name)).map(|(name, it)| (name.clone(), it.clone())).collect()
+    };
+    ActorKind::ALL.map(ActorKind::entity_type).map(|kind| (kind, declared(kind))).into()
+}
+
+/// Every entity type but those that only the engine makes.
+fn shapes(document: &Value) -> Result<Shapes, Box<PolicyProblem>> {
+    let mut out = Shapes::new();
+    for (namespace, declared) in document.as_object().into_iter().flatten().filter(|it| it.0 != "Countersign") {
+        for (base, entity) in declared["entityTypes"].as_object().into_iter().flatten() {
+            let full = if namespace.is_empty() { base.clone() } else { format!("{namespace}::{base}") };
+            if full != "Capability" {
+                let shape = shape(&full, entity, document, namespace)?;
+                out.insert(full, shape);
             }
-            let Some(it) = Type::from_json(declared, document, "") else {
-                let what = format!("no attribute of an actor can have the type of `{kind}.{name}`");
-                let help = "use Bool, Long, String, datetime, decimal, ipaddr, an entity, sets and records of them";
-                return Err(Box::new(PolicyProblem::of_file(SCHEMA_FILE, what).help(help)));
-            };
-            members.insert(name.clone(), Member { kind: it, required: declared["required"] != json!(false) });
         }
-        out.insert(kind, members);
     }
     Ok(out)
+}
+
+fn shape(full: &str, entity: &Value, document: &Value, namespace: &str) -> Result<Shape, Box<PolicyProblem>> {
+    let wrong = |what: String, help: &str| Box::new(PolicyProblem::of_file(SCHEMA_FILE, what).help(help));
+    if !entity["tags"].is_null() {
+        return Err(wrong(format!("`{full}` has tags, which nothing fills"), "declare attributes"));
+    }
+    let mut attributes = BTreeMap::new();
+    for (name, declared) in entity["shape"]["attributes"].as_object().into_iter().flatten() {
+        let Some(kind) = Type::from_json(declared, document, namespace) else {
+            let what = format!("no attribute can have the type of `{full}.{name}`");
+            let help = "use Bool, Long, String, datetime, decimal, ipaddr, an entity, sets and records of them";
+            return Err(wrong(what, help));
+        };
+        attributes.insert(name.clone(), Member { kind, required: declared["required"] != json!(false) });
+    }
+    let name = full.parse().map_err(|_| wrong(format!("`{full}` is no type"), "rename it"))?;
+    let has_parents = entity["memberOfTypes"].as_array().is_some_and(|it| !it.is_empty());
+    let fetched = full != "Role" && (has_parents || !attributes.is_empty());
+    Ok(Shape { name, attributes, fetched })
 }
 
 /// Every group that an action of this capability is in.
@@ -157,8 +182,8 @@ fn resource_type(document: &Value, capability: &Governed, problems: &mut Vec<Pol
     let Some(mapping) = &capability.meta.resource else { return own };
     let (namespace, base) = mapping.entity.rsplit_once("::").unwrap_or(("", &mapping.entity));
     let declared = |it: &str| document.get(namespace).is_some_and(|all| !all["entityTypes"][it].is_null());
-    let usable =
-        declared(base) && (namespace, base) != ("", "Capability") && mapping.entity.parse::<EntityTypeName>().is_ok();
+    let ours = namespace.is_empty() && matches!(base, "Capability" | "Role");
+    let usable = declared(base) && !ours && mapping.entity.parse::<EntityTypeName>().is_ok();
     if usable {
         return mapping.entity.clone();
     }

@@ -1,6 +1,6 @@
 //! Capabilities and policies for the tests of this module.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use cedar_policy::{Policy, PolicyId};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::load::load;
 use super::problem::SourceFile;
 use super::rules::{self, Origin, Rule};
 use super::types::{Member, Type};
-use super::{PolicyProblem, PolicySet, PolicySource, extend};
+use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, extend};
 use crate::actor::{Actor, Identity};
 use crate::capability::{ApprovalRule, Capability, Governed, ResourceMapping, Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -136,6 +136,17 @@ pub(super) fn rules(text: &str) -> Vec<Rule> {
         .collect();
     rules.sort_by(|one, two| one.id.cmp(&two.id));
     rules
+}
+
+/// A call that needs no entities.
+pub(super) fn case<'a>(
+    identity: &'a Identity,
+    governed: &'a Governed,
+    input: &'a Value,
+    covers: Option<&'a Covers>,
+) -> Case<'a> {
+    static NONE: LazyLock<Gathered> = LazyLock::new(Gathered::default);
+    Case { identity, now: NOW, governed, input, covers, entities: &NONE }
 }
 
 pub(super) fn dana() -> Identity {

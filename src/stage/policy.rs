@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::actor::ActorKind;
 use crate::audit::PolicyRef;
 use crate::caller::Presented;
-use crate::policy::{Covers, Decision, Gates};
+use crate::policy::{Case, Covers, Decision, Gates, Gathered, Principal, not_gathered};
 use crate::rejection::Rejection;
+use crate::resource::Resources;
+use crate::stage::exposure::Exposed;
 use crate::stage::schema::Valid;
 use crate::trail::Trail;
 
@@ -17,22 +19,48 @@ pub(crate) struct Permit {
     /// What a person must lift; `None` if nothing, or if what is presented lifts it.
     pub(super) gates: Option<Gates>,
     pub(super) policies: Vec<PolicyRef>,
+    /// What was fetched for this call, once: deciding again asks nobody again.
+    entities: Gathered,
 }
 
-pub(crate) fn decide(trail: &mut Trail, valid: Valid) -> Result<Permit, Rejection> {
+pub(crate) async fn decide(trail: &mut Trail, valid: Valid, resources: &Resources) -> Result<Permit, Rejection> {
     let presented = valid.exposed.identified.call().presented.clone();
-    decide_with(trail, valid, presented)
+    let entities = gather(&valid, resources).await?;
+    decide_with(trail, valid, presented, entities)
+}
+
+/// Fetches what the policies may read of the application, within the time that one call has for that.
+async fn gather(valid: &Valid, resources: &Resources) -> Result<Gathered, Rejection> {
+    let Exposed { identified, capability, policies, .. } = &valid.exposed;
+    let started = policies.set.gathering(principal(valid)?, capability, &valid.input.value);
+    let mut gathering = started.map_err(Rejection::PolicyFailed)?;
+    let rounds = async {
+        loop {
+            let wanted = gathering.wanted();
+            if wanted.is_empty() {
+                return gathering.finish();
+            }
+            let found = resources.ask(&wanted, &identified.call().identity).await;
+            gathering.accept(found.map_err(not_gathered)?)?;
+        }
+    };
+    let gathered = resources.within(rounds).await.unwrap_or_else(|| Err(not_gathered("timed_out")));
+    gathered.map_err(Rejection::PolicyFailed)
+}
+
+fn principal(valid: &Valid) -> Result<&Principal, Rejection> {
+    valid.exposed.principal.as_ref().map_err(|errors| Rejection::PolicyFailed(errors.clone()))
 }
 
 impl Permit {
     /// Decides again, with an approval that stage 8 found.
     pub(super) fn present(self, trail: &mut Trail, presented: Arc<Presented>) -> Result<Self, Rejection> {
-        decide_with(trail, self.valid, Some(presented))
+        decide_with(trail, self.valid, Some(presented), self.entities)
     }
 
     /// The gates as if nothing were presented (APR-7).
     pub(super) fn all_gates(&self, trail: &Trail) -> Result<Option<Gates>, Rejection> {
-        match evaluate(trail, &self.valid, None)? {
+        match evaluate(trail, &self.valid, None, &self.entities)? {
             Decision::RequireApproval(gates) => Ok(Some(gates)),
             Decision::Allow { .. } => Ok(None),
             Decision::Deny { reason, policies } => Err(Rejection::PolicyDenied { reason, policies }),
@@ -41,29 +69,44 @@ impl Permit {
     }
 }
 
-fn decide_with(trail: &mut Trail, valid: Valid, presented: Option<Arc<Presented>>) -> Result<Permit, Rejection> {
-    match evaluate(trail, &valid, presented.as_deref())? {
-        Decision::Allow { policies } => Ok(Permit { valid, presented, gates: None, policies }),
+fn decide_with(
+    trail: &mut Trail,
+    valid: Valid,
+    presented: Option<Arc<Presented>>,
+    entities: Gathered,
+) -> Result<Permit, Rejection> {
+    match evaluate(trail, &valid, presented.as_deref(), &entities)? {
+        Decision::Allow { policies } => Ok(Permit { valid, presented, gates: None, policies, entities }),
         // APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
         Decision::RequireApproval(gates) if valid.exposed.identified.actor().kind == ActorKind::Anonymous => {
             Err(Rejection::PolicyDenied { reason: None, policies: gates.policies })
         }
         Decision::RequireApproval(gates) => {
             let policies = gates.policies.clone();
-            Ok(Permit { valid, presented, gates: Some(gates), policies })
+            Ok(Permit { valid, presented, gates: Some(gates), policies, entities })
         }
         Decision::Deny { reason, policies } => Err(Rejection::PolicyDenied { reason, policies }),
         Decision::Failed(errors) => Err(Rejection::PolicyFailed(errors)),
     }
 }
 
-fn evaluate(trail: &Trail, valid: &Valid, presented: Option<&Presented>) -> Result<Decision, Rejection> {
+fn evaluate(
+    trail: &Trail,
+    valid: &Valid,
+    presented: Option<&Presented>,
+    entities: &Gathered,
+) -> Result<Decision, Rejection> {
     let exposed = &valid.exposed;
-    let principal = exposed.principal.as_ref().map_err(|errors| Rejection::PolicyFailed(errors.clone()))?;
-    let identity = &exposed.identified.call().identity;
     let covers = presented.map(covers);
-    let set = &exposed.policies.set;
-    Ok(set.decide(principal, identity, trail.now(), &exposed.capability, &valid.input.value, covers.as_ref()))
+    let case = Case {
+        identity: &exposed.identified.call().identity,
+        now: trail.now(),
+        governed: &exposed.capability,
+        input: &valid.input.value,
+        covers: covers.as_ref(),
+        entities,
+    };
+    Ok(exposed.policies.set.decide(principal(valid)?, &case))
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).

@@ -9,8 +9,8 @@ use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::ApprovalRule;
 use crate::clock::Timestamp;
 use crate::policy::load::load;
-use crate::policy::testing::{NOW, approved_by, dana, set, shop, shop_set, source};
-use crate::policy::{Covers, Decision, Gates, PolicySet, Visibility};
+use crate::policy::testing::{NOW, approved_by, case, dana, set, shop, shop_set, source};
+use crate::policy::{Case, Covers, Decision, Gates, PolicySet, Visibility};
 
 const APPROVERS: &str = r#"@id("z-approve") permit (principal, action == Countersign::Action::"approve", resource);"#;
 
@@ -39,7 +39,7 @@ fn decide_as(set: &PolicySet, identity: &Identity, id: &str, input: &Value, cove
     let all = shop();
     let governed = all.iter().find(|it| &*it.id == id).unwrap();
     let principal = set.principal(identity).unwrap();
-    set.decide(&principal, identity, NOW, governed, input, covers)
+    set.decide(&principal, &case(identity, governed, input, covers))
 }
 
 fn refund(set: &PolicySet, identity: &Identity, cents: i64, covers: Option<&Covers>) -> Decision {
@@ -278,7 +278,9 @@ fn a_time_beyond_the_calendar_fails_closed() {
     let set = shop_policies();
     let principal = set.principal(&dana()).unwrap();
     let input = json!({"orderId": "1", "amountCents": 1});
-    let decision = set.decide(&principal, &dana(), Timestamp(i64::MAX), &shop()[0], &input, None);
+    let (shop, dana) = (shop(), dana());
+    let case = Case { now: Timestamp(i64::MAX), ..case(&dana, &shop[0], &input, None) };
+    let decision = set.decide(&principal, &case);
     let failed = PolicyError { policy: "<context>".into(), kind: "malformed".into() };
     assert_eq!(decision, Decision::Failed(vec![failed]));
 }

@@ -17,8 +17,8 @@ use crate::policy::decide::policy_error;
 use crate::policy::request::invoke_context;
 use crate::policy::rules::{Kind, Rule};
 use crate::policy::schema::{Generated, generate};
-use crate::policy::testing::{NOW, SHOP_SCHEMA, extension, rules, shop};
-use crate::policy::{Covers, Decision, Gates, Listed, PolicySet, Visibility};
+use crate::policy::testing::{NOW, SHOP_SCHEMA, case, extension, rules, shop};
+use crate::policy::{Covers, Decision, Gathered, Gates, Listed, PolicySet, Visibility};
 
 /// Without the linter: it refuses many of these, and deciding must be right all the same.
 fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
@@ -219,11 +219,11 @@ proptest! {
         for Call { who, input, covers, at } in calls {
             let governed = &SHOP[at];
             let principal = set.principal(&who).unwrap();
-            let decided = set.decide(&principal, &who, NOW, governed, &input, covers.as_ref());
+            let decided = set.decide(&principal, &case(&who, governed, &input, covers.as_ref()));
             let compiled = set.compiled(governed).unwrap();
-            let context = invoke_context(compiled, &who, NOW, &input, covers.as_ref()).unwrap();
+            let context = invoke_context(compiled, &case(&who, governed, &input, covers.as_ref())).unwrap();
             let request = set.request(compiled, &principal, context, &input).unwrap();
-            let entities = principal.among(&compiled.base).unwrap();
+            let entities = principal.among(&compiled.base, &Gathered::default()).unwrap();
             let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
             proptest::prop_assert_eq!(decided, expected);
         }
@@ -238,7 +238,7 @@ proptest! {
             let visible = set.visibility(&principal, who, NOW, governed) == Visibility::Visible;
             let listed = set.list(&principal, who, NOW, governed);
             let refused = set.refuses_whatever(&principal, who, NOW, governed);
-            let decided = set.decide(&principal, who, NOW, governed, input, None);
+            let decided = set.decide(&principal, &case(who, governed, input, None));
             proptest::prop_assert!(!(passes(&decided) && refused.is_some()), "refused, but {decided:?}");
             let is_missing = visible && listed == Listed::No;
             proptest::prop_assert!(!(passes(&decided) && is_missing), "not listed, but {decided:?}");
@@ -247,7 +247,7 @@ proptest! {
                 Decision::RequireApproval(_) => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Never)),
                 Decision::Deny { .. } | Decision::Failed(_) => {}
             }
-            let resumed = set.decide(&principal, who, NOW, governed, input, covers.as_ref());
+            let resumed = set.decide(&principal, &case(who, governed, input, covers.as_ref()));
             proptest::prop_assert!(!(passes(&resumed) && refused.is_some()), "refused, but resumed: {resumed:?}");
         }
     }
