@@ -14,6 +14,10 @@ run *arguments:
 embed:
     cargo run --quiet --example embed
 
+# Orders that stay with their tenant
+tenants:
+    cargo run --quiet --example tenants
+
 # Tests
 test *arguments:
     cargo test {{arguments}}

@@ -47,7 +47,7 @@ impl Registry {
 pub(crate) fn unprovided(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     let about = drafts.iter().filter_map(|it| Some((it, it.meta.resource.as_ref()?)));
     about.map(|(draft, resource)| {
-        let what = format!("it is about a `{}`, and nothing provides entities", resource.entity);
+        let what = format!("it is about an entity, `{}`, and nothing provides entities", resource.entity);
         Problem::new(&*draft.id, what, "give the builder a provider with `entities`, or remove `resource`")
     })
 }

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod entities;
 mod trail;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use entities::TestEntities;
 pub use trail::{Entry, Trail};
 
 use crate::actor::{Identity, Surface};

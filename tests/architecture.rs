@@ -63,7 +63,7 @@ fn each_dependency_has_one_user() {
 
 #[test]
 fn the_heart_knows_no_surface_and_stages_no_engine() {
-    let below = ["stage", "pipeline", "policy", "schema", "store", "trail", "rejection", "registry"];
+    let below = ["stage", "pipeline", "policy", "schema", "store", "trail", "rejection", "registry", "resource"];
     let above = ["crate::cli", "crate::demo", "crate::testing"];
     let engine = ["crate::engine", "crate::builder::Engine"];
     for (name, code) in sources() {

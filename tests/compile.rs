@@ -34,7 +34,12 @@ const PROOFS: [Proof; 19] = [
         "exposed",
         "E0308",
     ),
-    pipeline("leave policy out", "budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?", "valid", "E0308"),
+    pipeline(
+        "leave policy out",
+        "budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?",
+        "valid",
+        "E0308",
+    ),
     pipeline(
         "swap schema and policy",
         "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",

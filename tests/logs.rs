@@ -87,6 +87,6 @@ impl Visit for Line {
 #[test]
 fn the_watch_sees_what_is_logged() {
     watch_logs();
-    tracing::trace!(value = "countersign-watch", "seen");
-    assert_eq!(logged("countersign-watch").len(), 1);
+    tracing::trace!(value = "countersign-watch-itself", "seen");
+    assert_eq!(logged("countersign-watch-itself").len(), 1);
 }

@@ -30,6 +30,7 @@ mod policies;
 mod properties;
 mod registration;
 mod reports;
+mod resources;
 mod resuming;
 mod sealing;
 mod shop;

@@ -81,7 +81,8 @@ impl Projection {
         if let Some(issuer) = &actor.issuer {
             attributes.insert("issuer".into(), string(issuer));
         }
-        let declared = self.kinds.get(&actor.kind).map(|it| &it.1).ok_or_else(|| failure("principal", "unknown_kind"))?;
+        let declared =
+            self.kinds.get(&actor.kind).map(|it| &it.1).ok_or_else(|| failure("principal", "unknown_kind"))?;
         attributes.extend(projected("principal", declared, &actor.attributes)?);
         let parents: HashSet<EntityUid> = roles.into_iter().map(|it| uid(&self.role, it)).collect();
         Entity::new(uid_, attributes, parents).map_err(|_| failure("principal", "attribute"))

@@ -18,7 +18,7 @@ use crate::policy::request::invoke_context;
 use crate::policy::rules::{Kind, Rule};
 use crate::policy::schema::{Generated, generate};
 use crate::policy::testing::{NOW, SHOP_SCHEMA, case, extension, rules, shop};
-use crate::policy::{Covers, Decision, Gathered, Gates, Listed, PolicySet, Visibility};
+use crate::policy::{Covers, Decision, Gates, Gathered, Listed, PolicySet, Visibility};
 
 /// Without the linter: it refuses many of these, and deciding must be right all the same.
 fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
