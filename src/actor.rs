@@ -276,6 +276,12 @@ impl Identity {
         self.surface
     }
 
+    /// Without the actor's name and who acts for it, which no policy sees.
+    pub(crate) fn as_policies_see(&self) -> Self {
+        let actor = self.actor.as_ref().map(|it| Arc::new(Actor { name: None, chain: Vec::new(), ..(**it).clone() }));
+        Self { actor, ..self.clone() }
+    }
+
     pub(crate) fn on(mut self, surface: Surface) -> Self {
         self.surface = surface;
         self

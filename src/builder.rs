@@ -39,6 +39,10 @@ pub(crate) enum Role {
 const LEASE: Duration = Duration::from_secs(30);
 /// See [`EngineBuilder::sweep`].
 const SWEEP: Duration = Duration::from_secs(5);
+/// See [`EngineBuilder::keep_decisions`].
+const KEEP_DECISIONS: Duration = Duration::from_hours(24 * 90);
+/// Longer than anybody keeps a policy.
+const MAX_KEEP_DECISIONS: Duration = Duration::from_hours(24 * 3_660);
 
 /// Collects what an engine needs. An application exports this, not an [`Engine`], so that its tests can build theirs.
 #[must_use = "an engine is made by `build`"]
@@ -50,6 +54,7 @@ pub struct EngineBuilder<C = ()> {
     key: KeySource,
     lease: Duration,
     sweep: Duration,
+    keep_decisions: Duration,
     role: Role,
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
@@ -69,6 +74,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             key: KeySource::File,
             lease: LEASE,
             sweep: SWEEP,
+            keep_decisions: KEEP_DECISIONS,
             role: Role::Serves,
             approver: None,
             entities: None,
@@ -126,6 +132,14 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// How often this process looks for executions of dead ones (default 5 s).
     pub fn sweep(mut self, every: Duration) -> Self {
         self.sweep = every;
+        self
+    }
+
+    /// How long what policies saw is kept of capabilities with
+    /// [`decision_record`](crate::CapabilityBuilder::decision_record) (default 90 days), 1 h to 3,660 days. The sweep
+    /// erases it, so of processes that share a database the one with the shortest time decides.
+    pub fn keep_decisions(mut self, length: Duration) -> Self {
+        self.keep_decisions = length;
         self
     }
 
@@ -195,6 +209,10 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         if self.lease < Duration::from_millis(300) {
             problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
         }
+        if !(Duration::from_hours(1)..=MAX_KEEP_DECISIONS).contains(&self.keep_decisions) {
+            let what = "the time for which decisions are kept is out of bounds";
+            problems.push(Problem::new("`keep_decisions`", what, "choose 1 h to 3,660 d"));
+        }
         // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
         let (Ok(registry), Ok(path)) = (registry, path) else { return Err(BuildError { problems }) };
         if !problems.is_empty() {
@@ -208,6 +226,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             ids: ids.clone(),
             lease: self.lease,
             renew: self.lease / 6,
+            keep_decisions: self.keep_decisions,
             sweep: (self.role == Role::Serves).then_some(self.sweep),
             key: self.key,
             probe: self.store_probe,

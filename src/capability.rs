@@ -111,6 +111,7 @@ pub(crate) struct Meta {
     pub(crate) approval: Option<ApprovalRule>,
     pub(crate) redact: Redaction,
     pub(crate) resource: Option<ResourceMapping>,
+    pub(crate) decision_record: bool,
     pub(crate) tool_name: Option<String>,
     pub(crate) reconcile: Option<ReconcileHook>,
 }
@@ -278,6 +279,7 @@ impl Capability {
             approval: None,
             redact: Redaction::default(),
             resource: None,
+            decision_record: false,
             tool_name: None,
             reconcile: None,
         };
@@ -396,6 +398,14 @@ impl CapabilityBuilder {
     /// as `resource`, as the builder's [`EntityProvider`](crate::EntityProvider) gives it.
     pub fn resource(mut self, entity: impl Into<String>, id: impl Into<String>) -> Self {
         self.meta.resource = Some(ResourceMapping { entity: entity.into(), id: id.into() });
+        self
+    }
+
+    /// Whether a sealed copy of what policies saw is kept with each decision (default false): the whole input, who asked
+    /// and the entities that were read, so that other policies can be tried on it exactly. Events hold hashes only.
+    /// Erased in time: see the builder's [`keep_decisions`](crate::EngineBuilder::keep_decisions).
+    pub fn decision_record(mut self, keep: bool) -> Self {
+        self.meta.decision_record = keep;
         self
     }
 

@@ -39,6 +39,7 @@ mod registry;
 mod rejection;
 mod resource;
 mod schema;
+mod seen;
 mod slot;
 mod stage;
 mod store;

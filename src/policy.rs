@@ -125,7 +125,8 @@ pub(crate) struct PolicySet {
 }
 
 /// What an approval that is presented covers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Covers {
     pub(crate) id: ApprovalId,
     /// Type -> distinct people who approved it.

@@ -33,18 +33,18 @@ pub(crate) use self::probe::Probe;
 pub(crate) use self::read::EventFilter;
 pub(crate) use self::seal::SealError;
 
-use self::job::{Answer, Ending, Op, Ready, rows};
+use self::job::{Answer, Ending, Op, Ready, SeenRow};
 use self::lease::Lease;
 use self::op::{
     Activate, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish, Holder,
-    Reconcile, Settled, Unresolved, Withdraw,
+    Reconcile, Seen, SeenRecord, Settled, Unresolved, Withdraw,
 };
 use self::read::Readers;
 use self::seal::Key;
 use self::writer::Writer;
 use crate::approval::ApprovalState;
 use crate::audit::AuditEvent;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::id::Ids;
 use crate::{ApprovalId, ExecutionId};
 
@@ -80,6 +80,8 @@ pub(crate) struct Config {
     pub(crate) renew: Duration,
     /// How often it sweeps: 5 s. `None`: it holds a lease, but never sweeps (EXE-2).
     pub(crate) sweep: Option<Duration>,
+    /// How long what policies saw is kept: 90 days.
+    pub(crate) keep_decisions: Duration,
     pub(crate) key: KeySource,
     pub(crate) probe: Probe,
 }
@@ -112,6 +114,7 @@ struct Shared {
     lease_length: Duration,
     renew: Duration,
     sweep: Option<Duration>,
+    keep_decisions: Duration,
     probe: Probe,
     generation: AtomicI64,
 }
@@ -157,13 +160,23 @@ pub(crate) async fn stored(path: &std::path::Path) -> Result<Vec<(i64, String)>,
 impl Store {
     /// Opens the file, creating or upgrading it, takes a lease and starts the writer's thread.
     pub(crate) async fn open(config: Config) -> Result<Self, OpenError> {
-        let Config { path, clock, ids, lease, renew, sweep, key, probe } = config;
+        let Config { path, clock, ids, lease, renew, sweep, keep_decisions, key, probe } = config;
         let key = open::prepare(&path, &key).await?;
         let readers = Readers::open(&path, clock.clone());
         let held = Lease::new(clock.clone(), lease, ids.instance());
-        let generation = AtomicI64::new(0);
-        let shared =
-            Arc::new(Shared { path, clock, ids, lease: held, lease_length: lease, renew, sweep, probe, generation });
+        let shared = Shared {
+            path,
+            clock,
+            ids,
+            lease: held,
+            lease_length: lease,
+            renew,
+            sweep,
+            keep_decisions,
+            probe,
+            generation: AtomicI64::new(0),
+        };
+        let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
         let store = Self { shared, writer, readers, key };
         let path = store.shared.path.clone();
@@ -174,8 +187,8 @@ impl Store {
     /// Files a request for a decision, or finds the open one of the same call.
     pub(crate) async fn file(&self, mut file: File) -> Result<Filed, StoreError> {
         let events = std::mem::take(&mut file.events);
-        let envelope = file.envelope.clone();
-        let op = Op::File(Box::new(Ready::new(file, events).with_envelope(&envelope)));
+        let (envelope, seen) = (file.envelope.clone(), self.sealed(file.seen.take()));
+        let op = Op::File(Box::new(Ready::new(file, events).with_envelope(&envelope).with_seen(seen)));
         ask!(self, op, Answer::Filed)
     }
 
@@ -191,8 +204,8 @@ impl Store {
     /// Begins an execution. If this future is dropped before it is done, whatever it began is ended as cancelled.
     pub(crate) async fn begin(&self, mut begin: Begin) -> Result<Began, StoreError> {
         let events = std::mem::take(&mut begin.events);
-        let envelope = begin.envelope.clone();
-        let op = Op::Begin(Box::new(Ready::new(begin, events).with_envelope(&envelope)));
+        let (envelope, seen) = (begin.envelope.clone(), self.sealed(begin.seen.take()));
+        let op = Op::Begin(Box::new(Ready::new(begin, events).with_envelope(&envelope).with_seen(seen)));
         ask!(self, op, Answer::Began)
     }
 
@@ -215,13 +228,25 @@ impl Store {
 
     /// Appends events that change nothing else.
     pub(crate) async fn append(&self, events: Vec<AuditEvent>) -> Result<(), StoreError> {
-        self.writer.ask(Op::Append(rows(events))).await.map(drop)
+        self.append_decided(events, None).await
+    }
+
+    /// As [`Self::append`], with what policies saw when they decided what these events tell.
+    pub(crate) async fn append_decided(&self, events: Vec<AuditEvent>, seen: Option<Seen>) -> Result<(), StoreError> {
+        let op = Ready::new((), events).with_seen(self.sealed(seen));
+        self.writer.ask(Op::Append(Box::new(op))).await.map(drop)
     }
 
     /// The whole trail of a read, in one transaction. False: the active policy set is another one by now, and nothing
     /// was written.
-    pub(crate) async fn read_once(&self, generation: i64, events: Vec<AuditEvent>) -> Result<bool, StoreError> {
-        ask!(self, Op::Read { generation, events: rows(events) }, Answer::Read)
+    pub(crate) async fn read_once(
+        &self,
+        generation: i64,
+        events: Vec<AuditEvent>,
+        seen: Option<Seen>,
+    ) -> Result<bool, StoreError> {
+        let op = Ready::new(generation, events).with_seen(self.sealed(seen));
+        ask!(self, Op::Read(Box::new(op)), Answer::Read)
     }
 
     pub(crate) async fn activate(&self, activate: Activate) -> Result<Active, StoreError> {
@@ -282,6 +307,18 @@ impl Store {
         self.readers.events(filter, limit).await
     }
 
+    /// What policies saw from `since` on, in the order of time, behind `after`; at most 1,000 decisions, of capabilities
+    /// that keep it and as long as that is kept.
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "read by the policy workbench"))]
+    pub(crate) async fn decision_records(
+        &self,
+        since: Timestamp,
+        after: Option<&SeenRecord>,
+        limit: usize,
+    ) -> Result<Vec<SeenRecord>, StoreError> {
+        self.readers.decision_records(since, after, limit, &self.key).await
+    }
+
     pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {
         self.readers.active().await
     }
@@ -325,13 +362,17 @@ impl Store {
     #[cfg(test)]
     pub(crate) async fn tick(&self) -> Result<(), StoreError> {
         self.renew().await?;
-        self.writer.ask(Op::Sweep).await.map(drop)
+        self.writer.ask(self.shared.sweeping()).await.map(drop)
     }
 
     /// Ends the writer's thread after what is queued. What is owed by then is tried for so long.
     pub(crate) async fn close(&self, patience: Duration) {
         self.readers.close().await; // first: whoever only reads cannot fold the log of changes into the file
         self.writer.close(patience).await;
+    }
+
+    fn sealed(&self, seen: Option<Seen>) -> Option<SeenRow> {
+        seen.map(|it| SeenRow::new(it, &self.key))
     }
 
     async fn renew(&self) -> Result<(), StoreError> {

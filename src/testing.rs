@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use entities::TestEntities;
@@ -207,6 +207,23 @@ impl<C: Send + Sync + 'static> TestApp<C> {
     /// If the database cannot be read.
     pub async fn trail_of(&self, execution: &str) -> Trail {
         self.trail().await.of(execution)
+    }
+
+    /// What policies saw of calls of capabilities that keep it, in the order of time: what the engine recorded of each
+    /// decision beside its events. The first 1,000.
+    ///
+    /// # Panics
+    /// If the database cannot be read, or a copy does not open.
+    #[expect(clippy::expect_used, reason = "a test that cannot read its decisions has failed")]
+    pub async fn decisions(&self) -> Vec<Value> {
+        let all = self.engine.core.store.decision_records(Timestamp(0), None, usize::MAX).await;
+        let shown = |it: crate::store::op::SeenRecord| {
+            json!({
+                "executionId": it.execution, "place": it.place, "tenant": it.tenant, "capability": it.capability,
+                "policyHash": it.policy_hash, "decidedAt": it.decided_at, "facts": it.facts.expect("it opens"),
+            })
+        };
+        all.expect("the decisions are readable").into_iter().map(shown).collect()
     }
 
     /// How many transactions this process has committed.

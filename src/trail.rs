@@ -9,6 +9,7 @@ use crate::capability::Governed;
 use crate::clock::{Clock, Monotonic, Timestamp};
 use crate::id::Ids;
 use crate::stage::Stage;
+use crate::store::op::Seen;
 use crate::{CapabilityId, ExecutionId};
 use sha2::{Digest as _, Sha256};
 
@@ -28,6 +29,10 @@ pub(crate) struct Trail {
     stage: Stage,
     envelope: Envelope,
     unwritten: Vec<AuditEvent>,
+    /// What policies saw last, until it is on record.
+    seen: Option<Seen>,
+    /// How many of them are.
+    decisions: i64,
     pub(crate) attempts: u32,
 }
 
@@ -50,6 +55,8 @@ impl Trail {
             stage: Stage::Identified,
             envelope,
             unwritten: Vec::with_capacity(4),
+            seen: None,
+            decisions: 0,
             attempts: 0,
         }
     }
@@ -150,8 +157,28 @@ impl Trail {
         &self.unwritten
     }
 
+    /// What policies saw, for the operation that records what came of it.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        self.seen.clone()
+    }
+
+    /// Notes what policies saw (JSON of [`crate::seen::Facts`]), in place of an earlier decision that led nowhere.
+    pub(crate) fn saw(&mut self, decided_at: Timestamp, facts: Option<String>) {
+        let Envelope { tenant, capability_id, policy_hash, .. } = &self.envelope;
+        self.seen = facts.map(|facts| Seen {
+            execution: self.execution.clone(),
+            place: self.decisions,
+            tenant: tenant.clone(),
+            capability: capability_id.as_deref().unwrap_or_default().to_owned(),
+            policy_hash: policy_hash.as_deref().unwrap_or_default().to_owned(),
+            decided_at,
+            facts,
+        });
+    }
+
     pub(crate) fn written(&mut self) {
         self.unwritten.clear();
+        self.decisions += i64::from(self.seen.take().is_some());
     }
 }
 

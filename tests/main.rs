@@ -17,6 +17,7 @@ mod cli;
 mod compile;
 mod concealment;
 mod crash;
+mod decisions;
 mod discovery;
 mod executions;
 mod handlers;

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::shop::{App, asked, cast, code, signal};
 
 /// Whether any file at the place holds the text.
-fn files_hold(place: &Place, text: &str) -> bool {
+pub(crate) fn files_hold(place: &Place, text: &str) -> bool {
     let directory = place.database().parent().unwrap().to_owned();
     let holds = |it: std::io::Result<std::fs::DirEntry>| {
         let bytes = std::fs::read(it.unwrap().path()).unwrap();

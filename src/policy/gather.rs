@@ -45,6 +45,14 @@ pub(crate) fn not_gathered(kind: &str) -> Vec<PolicyError> {
 #[derive(Default)]
 pub(crate) struct Gathered {
     pub(super) entities: Vec<Entity>,
+    found: Vec<ResourceEntity>,
+}
+
+impl Gathered {
+    /// As the application gave them.
+    pub(crate) fn found(&self) -> &[ResourceEntity] {
+        &self.found
+    }
 }
 
 /// Collects the entities of one call, round by round.
@@ -114,6 +122,7 @@ impl Gathering<'_> {
             let wanted = asked.remove(&it.entity).ok_or_else(|| not_gathered("not_asked_for"))?;
             let entity = self.build(wanted, &it)?;
             self.gathered.entities.push(entity);
+            self.gathered.found.push(it);
         }
         if !asked.is_empty() {
             return Err(not_gathered("entity_missing"));

@@ -32,6 +32,7 @@ struct Governance<'a> {
     redact_display: Vec<&'a String>,
     redact_function: bool,
     resource: &'a Option<ResourceMapping>,
+    decision_record: bool,
     reconcile: bool,
 }
 
@@ -58,6 +59,7 @@ pub(super) fn of(governed: &Governed) -> String {
         redact_display: sorted(&meta.redact.display),
         redact_function: meta.redact.function.is_some(),
         resource: &meta.resource,
+        decision_record: meta.decision_record,
         reconcile: meta.reconcile.is_some(),
     };
     canonical::sha256(&["countersign/governance/v1\n", &crate::audit::canonical(&governance)])

@@ -180,7 +180,7 @@ fn derived_schemas_are_closed_at_the_root_with_real_bounds() {
 fn the_digest_changes_with_everything_that_was_agreed_to_and_nothing_else() {
     type Change = fn(CapabilityBuilder) -> CapabilityBuilder;
     const ERROR: DeclaredError = DeclaredError::new("NOT_ELIGIBLE", "It cannot be refunded.");
-    let changes: [(&str, Change); 17] = [
+    let changes: [(&str, Change); 18] = [
         ("nothing", |it| it),
         ("risk", |it| it.risk(Risk::Low)),
         ("description", |it| it.description("Other.")),
@@ -197,6 +197,7 @@ fn the_digest_changes_with_everything_that_was_agreed_to_and_nothing_else() {
         ("display", |it| it.redact_display(["/note"])),
         ("function", |it| it.redact_with(|it| it)),
         ("resource", |it| it.resource("Order", "/orderId")),
+        ("decision_record", |it| it.decision_record(true)),
         ("tool", |it| it.tool_name("refund")),
     ];
     let mut digests: Vec<_> = changes.iter().map(|(_, change)| only(change(write("orders.refund"))).digest).collect();

@@ -286,6 +286,7 @@ impl Desk<'_> {
             supersedes,
             envelope: trail.envelope().clone(),
             events: trail.unwritten().to_vec(),
+            seen: trail.seen(),
             requested: self.requested(trail, ask, &id, bound, life_us),
             approval: id,
         }

@@ -194,5 +194,6 @@ fn operation(
         envelope: trail.envelope().clone(),
         generation: valid.exposed.policies.generation,
         events: trail.with(started),
+        seen: trail.seen(),
     }
 }

@@ -8,6 +8,7 @@ use crate::caller::Presented;
 use crate::policy::{Case, Covers, Decision, Gates, Gathered, Principal, not_gathered};
 use crate::rejection::Rejection;
 use crate::resource::Resources;
+use crate::seen::Facts;
 use crate::stage::exposure::Exposed;
 use crate::stage::schema::Valid;
 use crate::trail::Trail;
@@ -59,7 +60,7 @@ impl Permit {
     }
 
     /// The gates as if nothing were presented (APR-7).
-    pub(super) fn all_gates(&self, trail: &Trail) -> Result<Option<Gates>, Rejection> {
+    pub(super) fn all_gates(&self, trail: &mut Trail) -> Result<Option<Gates>, Rejection> {
         match evaluate(trail, &self.valid, None, &self.entities)? {
             Decision::RequireApproval(gates) => Ok(Some(gates)),
             Decision::Allow { .. } => Ok(None),
@@ -91,7 +92,7 @@ fn decide_with(
 }
 
 fn evaluate(
-    trail: &Trail,
+    trail: &mut Trail,
     valid: &Valid,
     presented: Option<&Presented>,
     entities: &Gathered,
@@ -106,7 +107,15 @@ fn evaluate(
         covers: covers.as_ref(),
         entities,
     };
-    Ok(exposed.policies.set.decide(principal(valid)?, &case))
+    let decision = exposed.policies.set.decide(principal(valid)?, &case);
+    if exposed.capability.meta.decision_record {
+        let facts = Facts::of(&case, &valid.input.value, &decision).text();
+        if facts.is_none() {
+            tracing::warn!(execution = %trail.execution(), "no copy of what policies saw is kept: it is too large");
+        }
+        trail.saw(case.now, facts);
+    }
+    Ok(decision)
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).

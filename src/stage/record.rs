@@ -108,7 +108,7 @@ async fn finish_read(
         events.insert(1.min(events.len()), trail.event(started.clone()));
     }
     events.push(trail.event(event));
-    match within(clock, store.read_once(begun.generation(), events)).await {
+    match within(clock, store.read_once(begun.generation(), events, trail.seen())).await {
         Some(Ok(true)) => {
             trail.written();
             Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
@@ -214,7 +214,7 @@ pub(crate) async fn known(trail: &mut Trail, known: Known, store: &Store) -> Res
     let replay = redaction::replay(trail.at(Stage::Redaction), &valid.exposed.capability, &Stored::from_store(text))?;
     let event = EventKind::Replayed { original_execution_id: holder.execution };
     trail.at(Stage::Record);
-    store.append(trail.with(event)).await?;
+    store.append_decided(trail.with(event), trail.seen()).await?;
     trail.written();
     Ok(Recorded(replay.into_outcome()))
 }
@@ -241,7 +241,7 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
         if given_up && is_told_already(trail, store).await? {
             return Ok(());
         }
-        store.append(trail.with(event)).await
+        store.append_decided(trail.with(event), trail.seen()).await
     };
     match within(clock, commit).await {
         Some(Ok(())) => Recorded(outcome),

@@ -9,7 +9,7 @@ mod file;
 mod process;
 
 use super::db::{Cell, Conn, row};
-use super::job::{Answer, Op};
+use super::job::{Answer, Op, Ready, SeenRow};
 use super::sql;
 use crate::audit::{AuditEvent, Envelope, EventKind, EventRow};
 use crate::clock::Timestamp;
@@ -34,12 +34,13 @@ struct Batch<'a> {
     answers: Vec<Option<Answer>>,
     /// With the position of the operation that they belong to.
     events: Vec<(usize, EventRow)>,
+    seen: Vec<&'a SeenRow>,
 }
 
 /// Everything between BEGIN and COMMIT, in the one lock order of [`sql`].
 pub(super) async fn perform(conn: &mut Conn, ops: &[&Op], ids: &Ids, own: &str) -> Result<Work, sqlx::Error> {
     let answers = ops.iter().map(|_| None).collect();
-    let mut batch = Batch { conn, ops, ids, own, answers, events: Vec::new() };
+    let mut batch = Batch { conn, ops, ids, own, answers, events: Vec::new(), seen: Vec::new() };
     batch.begin().await?;
     batch.instances().await?;
     batch.file().await?;
@@ -50,6 +51,7 @@ pub(super) async fn perform(conn: &mut Conn, ops: &[&Op], ids: &Ids, own: &str) 
     batch.unresolved().await?;
     batch.activate().await?;
     batch.append();
+    batch.keep_seen().await?;
     batch.close().await
 }
 
@@ -77,6 +79,17 @@ impl<'a> Batch<'a> {
         self.events.extend(events.iter().map(|it| (at, it.clone())));
     }
 
+    /// As [`Self::keep`], with what policies saw.
+    fn keep_all<T>(&mut self, at: usize, it: &'a Ready<T>) {
+        self.keep(at, &it.events);
+        self.seen.extend(&it.seen);
+    }
+
+    async fn keep_seen(&mut self) -> Result<(), sqlx::Error> {
+        let rows: Vec<_> = self.seen.iter().map(|it| seen_row(it)).collect();
+        self.conn.run(sql::INSERT_SEEN, &rows).await
+    }
+
     fn answer(&mut self, at: usize, answer: Answer) {
         if let Some(place) = self.answers.get_mut(at) {
             *place = Some(answer);
@@ -85,14 +98,15 @@ impl<'a> Batch<'a> {
 
     /// Operations that are nothing but events.
     fn append(&mut self) {
-        for (i, op) in self.ops.iter().enumerate() {
+        let ops: &'a [&'a Op] = self.ops;
+        for (i, op) in ops.iter().enumerate() {
             match op {
-                Op::Append(events) => {
-                    self.keep(i, events);
+                Op::Append(it) => {
+                    self.keep_all(i, it);
                     self.answer(i, Answer::Appended);
                 }
-                Op::Read { events, .. } => {
-                    self.keep(i, events);
+                Op::Read(it) => {
+                    self.keep_all(i, it);
                     self.answer(i, Answer::Read(true));
                 }
                 Op::File(_)
@@ -103,7 +117,7 @@ impl<'a> Batch<'a> {
                 | Op::Reconcile(_)
                 | Op::Activate(_)
                 | Op::Renew { .. }
-                | Op::Sweep
+                | Op::Sweep { .. }
                 | Op::Unresolved { .. }
                 | Op::Retire { .. } => {}
             }
@@ -112,7 +126,7 @@ impl<'a> Batch<'a> {
 
     /// The head row is the last lock; exactly one statement follows before COMMIT, and goes with it.
     async fn close(mut self) -> Result<Work, sqlx::Error> {
-        let reads = self.ops.iter().any(|it| matches!(it, Op::Read { .. }));
+        let reads = self.ops.iter().any(|it| matches!(it, Op::Read(_)));
         if self.events.is_empty() && !reads {
             return Ok(Work { answers: self.answers, marker: None, generation: None });
         }
@@ -126,6 +140,11 @@ impl<'a> Batch<'a> {
         let marker = self.events.first().map(|(_, it)| (last - count + 1, it.id.clone()));
         Ok(Work { answers: self.answers, marker, generation: Some(generation) })
     }
+}
+
+fn seen_row(it: &SeenRow) -> Vec<Cell<'_>> {
+    let SeenRow { execution, place, tenant, capability, policy_hash, decided_at, sealed } = it;
+    row![execution, *place, tenant, capability, policy_hash, *decided_at, sealed]
 }
 
 fn event_row(event: &EventRow, place: i64) -> Vec<Cell<'_>> {

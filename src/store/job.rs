@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Active, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Settled, Unresolved, Withdraw,
+    Activate, Active, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Seen, Settled, Unresolved,
+    Withdraw,
 };
+use super::seal::Key;
+use crate::ExecutionId;
 use crate::audit::{AuditEvent, Envelope, EventRow, in_order};
 use crate::clock::Monotonic;
 
@@ -17,6 +20,7 @@ const MAX_TEXT: usize = 2 * 1024 * 1024;
 pub(super) struct Ready<T> {
     pub(super) what: T,
     pub(super) events: Vec<EventRow>,
+    pub(super) seen: Option<SeenRow>,
     /// Canonical text of the envelope that is stored with the row; empty if none is.
     pub(super) envelope: String,
     /// The id of an event that only the transaction can make: fixed before it, so that nothing is written twice.
@@ -25,7 +29,7 @@ pub(super) struct Ready<T> {
 
 impl<T> Ready<T> {
     pub(super) fn new(what: T, events: Vec<AuditEvent>) -> Self {
-        Self { what, events: rows(events), envelope: String::new(), spare: String::new() }
+        Self { what, events: rows(events), seen: None, envelope: String::new(), spare: String::new() }
     }
 
     pub(super) fn with_envelope(mut self, envelope: &Envelope) -> Self {
@@ -33,9 +37,39 @@ impl<T> Ready<T> {
         self
     }
 
+    pub(super) fn with_seen(mut self, seen: Option<SeenRow>) -> Self {
+        self.seen = seen;
+        self
+    }
+
     pub(super) fn with_spare(mut self, id: String) -> Self {
         self.spare = id;
         self
+    }
+}
+
+/// What policies saw, sealed.
+#[derive(Debug)]
+pub(super) struct SeenRow {
+    pub(super) execution: ExecutionId,
+    pub(super) place: i64,
+    pub(super) tenant: String,
+    pub(super) capability: String,
+    pub(super) policy_hash: String,
+    pub(super) decided_at: i64,
+    pub(super) sealed: String,
+}
+
+impl SeenRow {
+    pub(super) fn new(seen: Seen, key: &Key) -> Self {
+        let Seen { execution, place, tenant, capability, policy_hash, decided_at, facts } = seen;
+        let sealed = key.seal(&Self::id(&execution, place), facts.as_bytes());
+        Self { execution, place, tenant, capability, policy_hash, decided_at: decided_at.0, sealed }
+    }
+
+    /// What it is sealed for: no other row, and no other text of the same execution.
+    pub(super) fn id(execution: &str, place: i64) -> String {
+        format!("{execution}/decision/{place}")
     }
 }
 
@@ -61,12 +95,10 @@ pub(super) enum Op {
     Begin(Box<Ready<Begin>>),
     Finish(Box<Ending>),
     Reconcile(Box<Ready<Reconcile>>),
-    Append(Vec<EventRow>),
+    /// Events, and what policies saw if these tell what came of a decision.
+    Append(Box<Ready<()>>),
     /// A read on record: the generation that it was decided under, and its whole trail.
-    Read {
-        generation: i64,
-        events: Vec<EventRow>,
-    },
+    Read(Box<Ready<i64>>),
     Activate(Box<Activate>),
     /// Asks for the lease of this instance; `asked` when, by monotonic time.
     Renew {
@@ -74,7 +106,10 @@ pub(super) enum Op {
         enrol: Option<Enrol>,
         asked: Monotonic,
     },
-    Sweep,
+    /// Looks after what is over: `keep_us` is how long decision records are kept.
+    Sweep {
+        keep_us: i64,
+    },
     Unresolved {
         capabilities: Vec<String>,
         limit: i64,
@@ -139,9 +174,9 @@ impl Op {
             Self::Reconcile(it) => [it.what.slot.as_deref().map(Slot), Some(Execution(&it.what.execution)), None],
             Self::Renew { instance, .. } => [Some(Instance(instance)), None, None],
             Self::Append(_)
-            | Self::Read { .. }
+            | Self::Read(_)
             | Self::Activate(_)
-            | Self::Sweep
+            | Self::Sweep { .. }
             | Self::Unresolved { .. }
             | Self::Retire { .. } => [None, None, None],
         }
@@ -149,17 +184,20 @@ impl Op {
 
     /// What touches rows that nobody can name beforehand has a batch of its own. Rare, all of them.
     pub(super) fn is_alone(&self) -> bool {
-        matches!(self, Self::Activate(_) | Self::Sweep | Self::Unresolved { .. } | Self::Retire { .. })
+        matches!(self, Self::Activate(_) | Self::Sweep { .. } | Self::Unresolved { .. } | Self::Retire { .. })
     }
 
     /// What must reach the store whatever the load, and goes first (EXE-9).
     pub(super) fn is_urgent(&self) -> bool {
-        matches!(self, Self::Finish(_) | Self::Renew { .. } | Self::Sweep | Self::Reconcile(_) | Self::Retire { .. })
+        matches!(
+            self,
+            Self::Finish(_) | Self::Renew { .. } | Self::Sweep { .. } | Self::Reconcile(_) | Self::Retire { .. }
+        )
     }
 
     /// Whether nothing is lost if the caller is gone before it was sent.
     pub(super) fn may_be_dropped(&self) -> bool {
-        matches!(self, Self::Begin(_) | Self::File(_) | Self::Read { .. })
+        matches!(self, Self::Begin(_) | Self::File(_) | Self::Read(_))
     }
 
     /// The generation of the policy set that this was decided under.
@@ -167,7 +205,7 @@ impl Op {
         if let Self::Begin(it) = self {
             return Some(it.what.generation);
         }
-        if let Self::Read { generation, .. } = self { Some(*generation) } else { None }
+        if let Self::Read(it) = self { Some(it.what) } else { None }
     }
 
     /// Refuses texts that no database may be given, before they can fail a whole batch; and measures the rest.
@@ -209,11 +247,12 @@ impl Op {
                 look(it.what.outcome.as_deref().unwrap_or_default());
                 each_row(&it.events, look);
             }
-            Self::Append(events) | Self::Read { events, .. } => each_row(events, look),
+            Self::Append(it) => each_recorded(it, look),
+            Self::Read(it) => each_recorded(it, look),
             Self::Activate(it) => look(&it.hash),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
-            Self::Sweep => {}
+            Self::Sweep { .. } => {}
         }
     }
 }
@@ -225,7 +264,7 @@ fn each_of_file(it: &Ready<File>, look: &mut dyn FnMut(&str)) {
     let texts = [tenant, capability, requester, input_hash, given_hash, binding, binding_hash, input];
     ids.into_iter().for_each(&mut *look);
     texts.into_iter().chain(requirements.iter().map(|it| &it.kind)).for_each(|it| look(it));
-    each_row(&it.events, look);
+    each_recorded(it, look);
 }
 
 fn each_of_begin(it: &Ready<Begin>, look: &mut dyn FnMut(&str)) {
@@ -237,6 +276,14 @@ fn each_of_begin(it: &Ready<Begin>, look: &mut dyn FnMut(&str)) {
     ids.into_iter().for_each(&mut *look);
     for text in texts {
         look(text);
+    }
+    each_recorded(it, look);
+}
+
+fn each_recorded<T>(it: &Ready<T>, look: &mut dyn FnMut(&str)) {
+    if let Some(SeenRow { execution, tenant, capability, policy_hash, sealed, .. }) = &it.seen {
+        look(execution);
+        [tenant, capability, policy_hash, sealed].into_iter().for_each(|it| look(it));
     }
     each_row(&it.events, look);
 }

@@ -4,10 +4,36 @@
 //! (EXE-8). Events that only the transaction can know (progress of a decision, a superseded approval, an interrupted
 //! execution) are made by the batch from the [`Envelope`] that is stored with the row.
 
+use std::fmt;
+
+use super::SealError;
 use crate::approval::{ApprovalState, Verdict};
 use crate::audit::{ApproverRef, AuditEvent, Envelope, ReconciledBy, Requirement};
 use crate::clock::Timestamp;
+use crate::seen::Facts;
 use crate::{ApprovalId, ExecutionId};
+
+/// What policies saw when they decided, of a capability that keeps it. Stored with the record of what came of it, and
+/// with that only.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) execution: ExecutionId,
+    /// Counts the decisions of one execution that are on record, from 0.
+    pub(crate) place: i64,
+    pub(crate) tenant: String,
+    pub(crate) capability: String,
+    pub(crate) policy_hash: String,
+    pub(crate) decided_at: Timestamp,
+    /// JSON of [`crate::seen::Facts`]. The store seals it.
+    pub(crate) facts: String,
+}
+
+// It holds an input, which no log may show (INV-9).
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Seen({}, {}, ..)", self.execution, self.place)
+    }
+}
 
 /// Files a request for a decision (APR-1), or finds the open one of the same call (APR-9).
 #[derive(Clone, Debug)]
@@ -37,6 +63,7 @@ pub(crate) struct File {
     pub(crate) envelope: Envelope,
     /// The trail so far.
     pub(crate) events: Vec<AuditEvent>,
+    pub(crate) seen: Option<Seen>,
     /// The event of the filing itself, an [`EventKind::ApprovalRequested`]; the batch fills in `approvalId`,
     /// `existing` and `expiresAt`.
     pub(crate) requested: AuditEvent,
@@ -101,6 +128,7 @@ pub(crate) struct Begin {
     pub(crate) generation: i64,
     /// The trail so far and `capability.started`.
     pub(crate) events: Vec<AuditEvent>,
+    pub(crate) seen: Option<Seen>,
 }
 
 /// How an execution ended, as the key's row keeps it.
@@ -289,6 +317,19 @@ pub(crate) struct ApprovalRecord {
     pub(crate) decisions: Vec<crate::approval::DecisionRecord>,
     /// When the last quorum was reached.
     pub(crate) approved_at: Option<Timestamp>,
+}
+
+/// What policies saw, as the store keeps it.
+#[derive(Debug)]
+pub(crate) struct SeenRecord {
+    pub(crate) execution: ExecutionId,
+    pub(crate) place: i64,
+    pub(crate) tenant: String,
+    pub(crate) capability: String,
+    pub(crate) policy_hash: String,
+    pub(crate) decided_at: Timestamp,
+    /// `Err`: sealed under another key, moved, or changed.
+    pub(crate) facts: Result<Facts, SealError>,
 }
 
 /// An unknown execution that this process may try to reconcile now.

@@ -7,12 +7,16 @@ use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
 use super::StoreError;
 use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
-use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState};
-use super::record::{ApprovalRow, DecisionRow, ExecutionRow, unreadable};
+use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState, SeenRecord};
+use super::record::{ApprovalRow, DecisionRow, ExecutionRow, SeenColumns, seen_record, unreadable};
+use super::seal::Key;
 use super::sql::{self, Sql};
 use crate::approval::ApprovalState;
 use crate::clock::{Clock, Timestamp};
 use crate::{ApprovalId, ExecutionId};
+
+/// The most decisions that are read at once: each may be as large as an input.
+const MAX_SEEN: usize = 1_000;
 
 /// Which events to list; what is `None` does not matter.
 #[derive(Clone, Debug, Default)]
@@ -120,6 +124,20 @@ impl Readers {
             events.reverse();
         }
         Ok(events)
+    }
+
+    pub(super) async fn decision_records(
+        &self,
+        since: Timestamp,
+        after: Option<&SeenRecord>,
+        limit: usize,
+        key: &Key,
+    ) -> Result<Vec<SeenRecord>, StoreError> {
+        let (at, execution, place) = after.map_or((i64::MIN, "", 0), |it| (it.decided_at.0, &*it.execution, it.place));
+        let values = values![since.0, at, execution, place, many(limit.min(MAX_SEEN))];
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<SeenColumns> = query(&mut link, sql::SEEN, self.now(), &values).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
     }
 
     pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {

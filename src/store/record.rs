@@ -2,7 +2,9 @@
 
 use sqlx::FromRow;
 
-use super::op::{ApprovalRecord, ExecutionRecord};
+use super::job::SeenRow;
+use super::op::{ApprovalRecord, ExecutionRecord, SeenRecord};
+use super::seal::{Key, SealError};
 use crate::approval::{ApprovalState, DecisionRecord, Verdict};
 use crate::clock::Timestamp;
 
@@ -82,6 +84,17 @@ impl ApprovalRow {
             approved_at: self.approved_at.map(Timestamp),
         })
     }
+}
+
+/// execution, place, tenant, capability, policy hash, decided at, sealed.
+pub(super) type SeenColumns = (String, i64, String, String, String, i64, String);
+
+pub(super) fn seen_record(columns: SeenColumns, key: &Key) -> SeenRecord {
+    let (execution, place, tenant, capability, policy_hash, decided_at, sealed) = columns;
+    let opened = key.open(&SeenRow::id(&execution, place), &sealed);
+    let facts = opened.and_then(|it| serde_json::from_slice(&it).map_err(|_| SealError));
+    let decided_at = Timestamp(decided_at);
+    SeenRecord { execution: execution.into(), place, tenant, capability, policy_hash, decided_at, facts }
 }
 
 #[derive(FromRow)]

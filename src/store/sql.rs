@@ -1,5 +1,5 @@
 //! Every statement of the writer, once, in the order in which their rows are locked: executions (which are the keys),
-//! instances, approvals, executions by id, the head row last.
+//! instances, approvals, executions by id, decision records, the head row last.
 //!
 //! `{rows}` is the batch, with the columns `v.column1`, `v.column2`, ..; `{now}` is the store's clock.
 
@@ -7,6 +7,7 @@ mod approval;
 mod event;
 mod execution;
 mod read;
+mod seen;
 
 pub(super) use approval::{
     APPROVAL_STATES, CONSUME, DECISIONS, ERASE_INPUTS, EXPIRE_CALL, EXPIRE_LAPSED, FILE, FLIP, GIVE_BACK,
@@ -22,6 +23,7 @@ pub(super) use read::{
     ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, DECISIONS_OF, EVENTS_FIRST, EVENTS_LAST, EVENTS_OF_FIRST,
     EVENTS_OF_LAST, HOLDER,
 };
+pub(super) use seen::{ERASE_SEEN, INSERT_SEEN, SEEN};
 
 /// A statement: its text, and a letter for each column of its batch (t text, i integer, b boolean).
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,7 @@ pub(super) const ALL: &[Sql] = &[
     END_OF_DEAD,
     ENROL,
     ERASE_INPUTS,
+    ERASE_SEEN,
     EVENTS_KNOWN,
     EVENT_AT,
     EXECUTIONS,
@@ -68,6 +71,7 @@ pub(super) const ALL: &[Sql] = &[
     INSERT_COMMENTS,
     INSERT_DECISIONS,
     INSERT_EVENTS,
+    INSERT_SEEN,
     LOCK_APPROVALS,
     OPEN_OF_CALL,
     PENDING_COUNTS,

@@ -8,6 +8,7 @@ mod faults;
 mod leases;
 mod opening;
 mod sealing;
+mod seen;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -47,8 +48,9 @@ struct Bench {
 }
 
 fn config(path: PathBuf, clock: Clock, probe: Probe) -> Config {
-    let (lease, renew, sweep) = (LEASE, STEP, Some(STEP));
-    Config { path, clock, ids: Ids::Random, lease, renew, sweep, key: KeySource::Bytes([7; 32]), probe }
+    let (lease, renew, sweep, keep_decisions) = (LEASE, STEP, Some(STEP), Duration::from_hours(24));
+    let key = KeySource::Bytes([7; 32]);
+    Config { path, clock, ids: Ids::Random, lease, renew, sweep, keep_decisions, key, probe }
 }
 
 async fn bench() -> Bench {
@@ -127,6 +129,7 @@ impl Bench {
             envelope: Self::envelope(&execution),
             generation: 0,
             events: vec![self.event(&execution, requested), self.event(&execution, started)],
+            seen: None,
             execution,
         }
     }
@@ -180,6 +183,7 @@ impl Bench {
             supersedes: None,
             envelope: Self::envelope(&execution),
             events: vec![],
+            seen: None,
             requested: self.event(&execution, requested),
             approval,
             execution,

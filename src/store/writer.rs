@@ -20,7 +20,7 @@ use super::job::{Answer, Ending, Enrol, Op, Ready};
 use super::op::{Began, Begin, End, Finish};
 use super::{Shared, StoreError};
 use crate::audit::{AuditEvent, EventKind, Executed};
-use crate::clock::Monotonic;
+use crate::clock::{Monotonic, micros};
 use crate::outcome::ErrorCode;
 use crate::stage::Stage;
 
@@ -144,7 +144,7 @@ impl Loop {
         }
         if self.shared.sweep.is_some_and(|it| now.since(self.swept) >= it) {
             self.swept = now;
-            self.queue.push(Job::own(Op::Sweep));
+            self.queue.push(Job::own(self.shared.sweeping()));
         }
     }
 
@@ -236,7 +236,7 @@ impl Loop {
             self.renewed(instance, *asked, *held);
         }
         if matches!(answer, Answer::Swept { more: true }) {
-            self.queue.push(Job::own(Op::Sweep));
+            self.queue.push(Job::own(self.shared.sweeping()));
         }
         let Some(reply) = job.reply.take() else { return };
         let begun = matches!(answer, Answer::Began(Began::Begun { .. }));
@@ -329,6 +329,10 @@ impl Loop {
 }
 
 impl Shared {
+    pub(super) fn sweeping(&self) -> Op {
+        Op::Sweep { keep_us: micros(self.keep_decisions) }
+    }
+
     /// A lease for a new instance. A process that sweeps watches for one full lease before it declares others dead; a
     /// command, which lives shorter, acts for an operator and does not wait (EXE-2).
     pub(super) fn enrolment(&self) -> Enrol {

@@ -36,7 +36,7 @@ impl<'a> Batch<'a> {
         for (i, it) in begins {
             let fence = fences.get(&*it.what.execution).copied().unwrap_or(1);
             self.answer(i, Answer::Began(Began::Begun { fence }));
-            self.keep(i, &it.events);
+            self.keep_all(i, it);
         }
         Ok(())
     }

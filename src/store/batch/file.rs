@@ -117,9 +117,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Answers a filing and completes its event. False, for `retain`: there is nothing more to do.
-    fn filed(&mut self, at: usize, it: &Ready<File>, open: &Open, existing: bool) -> bool {
+    fn filed(&mut self, at: usize, it: &'a Ready<File>, open: &Open, existing: bool) -> bool {
         let expires_at = Timestamp(open.expires_at);
-        self.keep(at, &it.events);
+        self.keep_all(at, it);
         self.events.push((at, requested(&it.what.requested, open, existing).into_row()));
         self.answer(at, Answer::Filed(Filed::Filed { approval: open.approval.clone(), existing, expires_at }));
         false

@@ -34,8 +34,8 @@ impl Batch<'_> {
                 self.answer(i, Answer::Renewed { held: held.contains(id), generation });
             }
         }
-        for (i, ()) in self.pick(|op| matches!(op, Op::Sweep).then_some(())) {
-            let more = self.sweep(i).await?;
+        for (i, keep_us) in self.pick(|op| if let Op::Sweep { keep_us } = op { Some(*keep_us) } else { None }) {
+            let more = self.sweep(i, keep_us).await?;
             self.answer(i, Answer::Swept { more });
         }
         for (i, instance) in self.pick(|op| if let Op::Retire { instance } = op { Some(instance) } else { None }) {
@@ -45,8 +45,9 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Declares lapsed processes dead and ends what they left; ends lapsed requests; erases old inputs (EXE-2, EXE-6).
-    async fn sweep(&mut self, at: usize) -> Result<bool, sqlx::Error> {
+    /// Declares lapsed processes dead and ends what they left; ends lapsed requests; erases old inputs and decision
+    /// records (EXE-2, EXE-6).
+    async fn sweep(&mut self, at: usize, keep_us: i64) -> Result<bool, sqlx::Error> {
         let own = self.own;
         self.conn.run(sql::BURY, &[row![None::<&str>, own]]).await?;
         let ended = self.conn.all::<(String, String)>(sql::SWEEP, &[]).await?;
@@ -59,7 +60,8 @@ impl Batch<'_> {
             self.note(at, envelope, EventKind::ApprovalExpired { approval_id: (&**approval).into() })?;
         }
         let erased = self.conn.all::<(String,)>(sql::ERASE_INPUTS, &[row![KEEP_INPUT_US]]).await?;
-        Ok(ended.len().max(expired.len()).max(erased.len()) >= SWEPT)
+        let forgotten = self.conn.all::<(String,)>(sql::ERASE_SEEN, &[row![keep_us]]).await?;
+        Ok([ended.len(), expired.len(), erased.len(), forgotten.len()].into_iter().any(|it| it >= SWEPT))
     }
 
     pub(super) async fn unresolved(&mut self) -> Result<(), sqlx::Error> {

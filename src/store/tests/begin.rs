@@ -215,8 +215,8 @@ async fn a_call_decided_under_another_policy_set_does_not_begin() {
     assert_eq!(one.store.generation(), 2);
     assert_eq!(one.store.holder("a").await, Ok(None));
     let seen = one.event(&execution, EventKind::Completed { duration_us: 1, attempts: 1 });
-    assert_eq!(one.store.read_once(1, vec![seen.clone()]).await, Ok(false));
-    assert_eq!(one.store.read_once(2, vec![seen]).await, Ok(true));
+    assert_eq!(one.store.read_once(1, vec![seen.clone()], None).await, Ok(false));
+    assert_eq!(one.store.read_once(2, vec![seen], None).await, Ok(true));
     let loaded: Vec<(String,)> =
         one.rows("SELECT body FROM audit_event WHERE type = 'policy.loaded' ORDER BY seq").await;
     assert!(!loaded[0].0.contains("previousHash") && loaded[1].0.contains(r#""previousHash":"p1""#), "{loaded:?}");

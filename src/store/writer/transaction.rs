@@ -190,7 +190,7 @@ fn merge(ops: &[&Op], stale: &[bool], answers: Vec<Option<Answer>>) -> Vec<Optio
         if !stale {
             return answers.next().flatten();
         }
-        Some(if matches!(op, Op::Read { .. }) { Answer::Read(false) } else { Answer::Began(Began::PolicyChanged) })
+        Some(if matches!(op, Op::Read(_)) { Answer::Read(false) } else { Answer::Began(Began::PolicyChanged) })
     });
     merged.collect()
 }
