@@ -210,8 +210,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
         }
         if !(Duration::from_hours(1)..=MAX_KEEP_DECISIONS).contains(&self.keep_decisions) {
-            let what = "the time for which decisions are kept is out of bounds";
-            problems.push(Problem::new("`keep_decisions`", what, "choose 1 h to 3,660 d"));
+            let what = "the time for which they are kept is out of bounds";
+            problems.push(Problem::new("decision records", what, "choose 1 h to 3,660 d"));
         }
         // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
         let (Ok(registry), Ok(path)) = (registry, path) else { return Err(BuildError { problems }) };
