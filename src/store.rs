@@ -371,8 +371,8 @@ impl Store {
         self.writer.close(patience).await;
     }
 
-    fn sealed(&self, seen: Option<Seen>) -> Option<SeenRow> {
-        seen.map(|it| SeenRow::new(it, &self.key))
+    fn sealed(&self, seen: Option<Seen>) -> Option<Box<SeenRow>> {
+        seen.map(|it| Box::new(SeenRow::new(it, &self.key)))
     }
 
     async fn renew(&self) -> Result<(), StoreError> {

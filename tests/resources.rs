@@ -1,5 +1,6 @@
 //! Calls that are about an entity of the application: what is fetched, when, how often, and what it takes to trust it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,7 +245,7 @@ async fn whatever_is_wrong_with_an_answer_denies_and_shows_neither_values_nor_ca
         let app = app(Always(answer)).await;
         let outcome = get(&app, dana(), "ord_1").await;
         let said = outcome.error().map(|it| &*it.message).unwrap_or_default();
-        table += &format!("{what}: {} {said}\n", verdict(&app, &outcome).await);
+        writeln!(table, "{what}: {} {said}", verdict(&app, &outcome).await).unwrap();
         assert_eq!(app.effects(), Vec::<String>::new(), "{what}");
         let events = serde_json::to_string(&app.trail().await).unwrap();
         assert!(!events.contains("secret") && !events.contains("prime"), "{what}: {events}");
@@ -461,7 +462,7 @@ async fn without_a_provider_or_a_declared_type_nothing_starts() {
     };
     let mut said = refused(shop()).await;
     for schema in ["", "entity Order = { tenant: String } tags String;", "entity Order = { wait: duration };"] {
-        said += &format!("\n{}", refused(with(schema)).await);
+        write!(said, "\n{}", refused(with(schema)).await).unwrap();
     }
     insta::assert_snapshot!(said, @r"
     the engine cannot be built, 2 problems

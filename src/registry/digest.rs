@@ -12,6 +12,7 @@ use crate::handler::DeclaredError;
 /// Everything but code. A member more or less changes every digest: that is what it is for.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 struct Governance<'a> {
     id: &'a str,
     side_effect: SideEffect,

@@ -82,7 +82,7 @@ impl<'a> Batch<'a> {
     /// As [`Self::keep`], with what policies saw.
     fn keep_all<T>(&mut self, at: usize, it: &'a Ready<T>) {
         self.keep(at, &it.events);
-        self.seen.extend(&it.seen);
+        self.seen.extend(it.seen.as_deref());
     }
 
     async fn keep_seen(&mut self) -> Result<(), sqlx::Error> {

@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 2 * 1024 * 1024;
 pub(super) struct Ready<T> {
     pub(super) what: T,
     pub(super) events: Vec<EventRow>,
-    pub(super) seen: Option<SeenRow>,
+    pub(super) seen: Option<Box<SeenRow>>,
     /// Canonical text of the envelope that is stored with the row; empty if none is.
     pub(super) envelope: String,
     /// The id of an event that only the transaction can make: fixed before it, so that nothing is written twice.
@@ -37,7 +37,7 @@ impl<T> Ready<T> {
         self
     }
 
-    pub(super) fn with_seen(mut self, seen: Option<SeenRow>) -> Self {
+    pub(super) fn with_seen(mut self, seen: Option<Box<SeenRow>>) -> Self {
         self.seen = seen;
         self
     }
@@ -281,9 +281,9 @@ fn each_of_begin(it: &Ready<Begin>, look: &mut dyn FnMut(&str)) {
 }
 
 fn each_recorded<T>(it: &Ready<T>, look: &mut dyn FnMut(&str)) {
-    if let Some(SeenRow { execution, tenant, capability, policy_hash, sealed, .. }) = &it.seen {
-        look(execution);
-        [tenant, capability, policy_hash, sealed].into_iter().for_each(|it| look(it));
+    if let Some(SeenRow { execution, tenant, capability, policy_hash, sealed, .. }) = it.seen.as_deref() {
+        let texts: [&str; 5] = [execution, tenant, capability, policy_hash, sealed];
+        texts.into_iter().for_each(&mut *look);
     }
     each_row(&it.events, look);
 }

@@ -27,8 +27,8 @@ fn facts(marker: &str) -> Facts {
 }
 
 impl Bench {
-    fn seen(&self, execution: &ExecutionId, marker: &str) -> Option<Seen> {
-        Some(Seen {
+    fn seen(&self, execution: &ExecutionId, marker: &str) -> Seen {
+        Seen {
             execution: execution.clone(),
             place: 0,
             tenant: "t1".into(),
@@ -36,12 +36,12 @@ impl Bench {
             policy_hash: "p1".into(),
             decided_at: self.now(),
             facts: facts(marker).text().unwrap(),
-        })
+        }
     }
 
     fn seeing(&self, slot: Option<&str>, marker: &str) -> Begin {
         let begin = self.begin(slot);
-        Begin { seen: self.seen(&begin.execution, marker), ..begin }
+        Begin { seen: Some(self.seen(&begin.execution, marker)), ..begin }
     }
 
     async fn all(&self) -> Vec<SeenRecord> {
@@ -65,12 +65,12 @@ async fn operations_of_one_batch_keep_what_each_decision_saw() {
     let begun = at_once((0..20).map(|it| call!(bench, begin, bench.seeing(None, &format!("begin-{it:02}")))));
     assert!(begun.await.iter().all(|it| *it == BEGUN));
     let filing = bench.filing(None, &[("manager", 1)]);
-    let filing = File { seen: bench.seen(&filing.execution, "file"), ..filing };
+    let filing = File { seen: Some(bench.seen(&filing.execution, "file")), ..filing };
     filed(bench.store.file(filing).await);
     for marker in ["refusal", "read"] {
         let execution = Ids::Random.execution();
         let event = bench.event(&execution, EventKind::Completed { duration_us: 1, attempts: 1 });
-        let seen = bench.seen(&execution, marker);
+        let seen = Some(bench.seen(&execution, marker));
         match marker {
             "read" => assert_eq!(bench.store.read_once(0, vec![event], seen).await, Ok(true)),
             _ => assert_eq!(bench.store.append_decided(vec![event], seen).await, Ok(())),
@@ -96,7 +96,7 @@ async fn what_led_nowhere_leaves_nothing_and_a_lost_commit_or_reply_no_second_on
         filed(bench.store.file(bench.filing(Some(&format!("f{at}")), &[("manager", 1)])).await);
     }
     let filing = bench.filing(Some("one-more"), &[("manager", 1)]);
-    let filing = File { seen: bench.seen(&filing.execution, "limited"), ..filing };
+    let filing = File { seen: Some(bench.seen(&filing.execution, "limited")), ..filing };
     assert_eq!(bench.store.file(filing).await, Ok(Filed::RateLimited));
     bench.probe.lose_commits(1);
     assert_eq!(bench.store.begin(bench.seeing(None, "lost-commit")).await, BEGUN);
@@ -152,7 +152,7 @@ async fn a_sealed_decision_opens_in_its_own_row_only() {
 async fn the_sweep_erases_them_when_their_time_is_over() {
     let bench = bench().await; // keeps them for a day
     assert_eq!(bench.store.begin(bench.seeing(None, "old")).await, BEGUN);
-    bench.pass(Duration::from_secs(60)).await;
+    bench.pass(Duration::from_mins(1)).await;
     assert_eq!(bench.store.begin(bench.seeing(None, "new")).await, BEGUN);
     let almost = bench.now().plus(Duration::from_hours(24)).plus(Duration::from_secs(1)).0 - 60_000_000;
     bench.clock.send_replace(Timestamp(almost - 2_000_000));
