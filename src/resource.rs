@@ -70,7 +70,7 @@ impl ResourceEntity {
 /// The first request names the resource. Each further one names all that the entities so far are `in` or that the
 /// resource's attributes name, unless it is there already or its type has neither attributes nor parents; so entities
 /// that belong together cost one request a level, at most 8 of them, for at most 128 entities, within 5 s together. A
-/// resumed call asks again.
+/// resumed call asks again, and so does one whose policy set was replaced under way.
 ///
 /// What was asked for must come, and nothing else may: an error, a panic, a missing entity, one that does not fit the
 /// schema, and running out of time all deny with `POLICY_FAILED`. The principal is never asked for, nor is a role.

@@ -133,6 +133,9 @@ impl Gathering<'_> {
 
     /// Checks all against the schema: enumerated ids, the types of parents, no parent its own ancestor.
     pub(crate) fn finish(self) -> Result<Gathered, Failed> {
+        if self.gathered.entities.is_empty() {
+            return Ok(self.gathered);
+        }
         let all = self.gathered.entities.iter().cloned();
         let checked = Entities::empty().add_entities(all, Some(&self.set.schema));
         checked.map(|_| self.gathered).map_err(|_| not_gathered("not_in_schema")) // Cedar's text has attributes

@@ -18,7 +18,8 @@ use crate::policy::request::invoke_context;
 use crate::policy::rules::{Kind, Rule};
 use crate::policy::schema::{Generated, generate};
 use crate::policy::testing::{NOW, SHOP_SCHEMA, case, extension, rules, shop};
-use crate::policy::{Covers, Decision, Gates, Gathered, Listed, PolicySet, Visibility};
+use crate::policy::{Case, Covers, Decision, Gates, Gathered, Listed, PolicySet, Principal, Visibility};
+use crate::resource::ResourceEntity;
 
 /// Without the linter: it refuses many of these, and deciding must be right all the same.
 fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
@@ -36,7 +37,7 @@ const INDEPENDENT: [&str; 5] = [
     "principal is User && principal has limit && principal.limit * 2 > 1",
     "action in Action::\"tag/money\"",
 ];
-const DEPENDENT: [&str; 8] = [
+const DEPENDENT: [&str; 10] = [
     "context.input.orderId == \"1\"",
     "context.input has amountCents && context.input.amountCents > 50",
     "!(context.input has reason)",
@@ -44,6 +45,8 @@ const DEPENDENT: [&str; 8] = [
     "context.input has a && context.input.a * 2000 > 100",
     "resource == Capability::\"orders.refund\"",
     "resource == Order::\"1\"",
+    "resource is Order && resource.total * 2 > 100",
+    "resource is Order && resource in Tenant::\"1\"",
     "context has approval",
 ];
 
@@ -149,6 +152,22 @@ fn covers() -> impl Strategy<Value = Option<Covers>> {
     prop_oneof![Just(None), some]
 }
 
+fn order() -> impl Strategy<Value = ResourceEntity> {
+    let tenants = proptest::collection::vec(select(vec!["1", "2"]), 0..3);
+    (select(vec![10, 100, i64::MAX]), tenants).prop_map(|(total, tenants)| {
+        let order = ResourceEntity::new("Order", "").attribute("total", total);
+        tenants.into_iter().fold(order, |it, tenant| it.parent("Tenant", tenant))
+    })
+}
+
+/// What an application would give for a call.
+fn gathered(set: &PolicySet, principal: &Principal, governed: &Governed, call: &Call) -> Gathered {
+    let mut gathering = set.gathering(principal, governed, &call.input).unwrap();
+    let wanted = gathering.wanted().into_iter();
+    gathering.accept(wanted.map(|entity| ResourceEntity { entity, ..call.order.clone() }).collect()).unwrap();
+    gathering.finish().unwrap()
+}
+
 /// Document 4's procedure, word for word, over all policies in one set: one evaluation of everything but the hides, and
 /// a second one without the gates.
 fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: Option<&Covers>) -> Decision {
@@ -194,8 +213,11 @@ fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: O
 
 /// Sets cost more to make than calls to decide: so many calls for each.
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let call = (identity(), input(), covers(), 0..3_usize);
-    proptest::collection::vec(call.prop_map(|(who, input, covers, at)| Call { who, input, covers, at }), 10)
+    let call = (identity(), input(), covers(), 0..3_usize, order());
+    proptest::collection::vec(
+        call.prop_map(|(who, input, covers, at, order)| Call { who, input, covers, at, order }),
+        10,
+    )
 }
 
 #[derive(Clone, Debug)]
@@ -204,6 +226,8 @@ struct Call {
     input: Value,
     covers: Option<Covers>,
     at: usize,
+    /// What the order is, if the call is about one.
+    order: ResourceEntity,
 }
 
 fn config() -> ProptestConfig {
@@ -216,14 +240,17 @@ proptest! {
     #[test]
     fn sliced_deciding_is_deciding_by_the_book_over_all_policies(text in policies(), calls in calls()) {
         let (set, rules) = unlinted(&text);
-        for Call { who, input, covers, at } in calls {
-            let governed = &SHOP[at];
-            let principal = set.principal(&who).unwrap();
-            let decided = set.decide(&principal, &case(&who, governed, &input, covers.as_ref()));
+        for call in &calls {
+            let Call { who, input, covers, at, .. } = call;
+            let governed = &SHOP[*at];
+            let principal = set.principal(who).unwrap();
+            let entities = gathered(&set, &principal, governed, call);
+            let case = Case { entities: &entities, ..case(who, governed, input, covers.as_ref()) };
+            let decided = set.decide(&principal, &case);
             let compiled = set.compiled(governed).unwrap();
-            let context = invoke_context(compiled, &case(&who, governed, &input, covers.as_ref())).unwrap();
-            let request = set.request(compiled, &principal, context, &input).unwrap();
-            let entities = principal.among(&compiled.base, &Gathered::default()).unwrap();
+            let context = invoke_context(compiled, &case).unwrap();
+            let request = set.request(compiled, &principal, context, input).unwrap();
+            let entities = principal.among(&compiled.base, &entities).unwrap();
             let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
             proptest::prop_assert_eq!(decided, expected);
         }
@@ -232,13 +259,16 @@ proptest! {
     #[test]
     fn whatever_some_input_gets_allowed_is_listed(text in policies(), calls in calls()) {
         let (set, _) = unlinted(&text);
-        for Call { who, input, covers, at } in &calls {
+        for call in &calls {
+            let Call { who, input, covers, at, .. } = call;
             let governed = &SHOP[*at];
             let principal = set.principal(who).unwrap();
             let visible = set.visibility(&principal, who, NOW, governed) == Visibility::Visible;
             let listed = set.list(&principal, who, NOW, governed);
             let refused = set.refuses_whatever(&principal, who, NOW, governed);
-            let decided = set.decide(&principal, &case(who, governed, input, None));
+            let entities = gathered(&set, &principal, governed, call);
+            let case = Case { entities: &entities, ..case(who, governed, input, None) };
+            let decided = set.decide(&principal, &case);
             proptest::prop_assert!(!(passes(&decided) && refused.is_some()), "refused, but {decided:?}");
             let is_missing = visible && listed == Listed::No;
             proptest::prop_assert!(!(passes(&decided) && is_missing), "not listed, but {decided:?}");
@@ -247,7 +277,7 @@ proptest! {
                 Decision::RequireApproval(_) => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Never)),
                 Decision::Deny { .. } | Decision::Failed(_) => {}
             }
-            let resumed = set.decide(&principal, &case(who, governed, input, covers.as_ref()));
+            let resumed = set.decide(&principal, &Case { covers: covers.as_ref(), ..case });
             proptest::prop_assert!(!(passes(&resumed) && refused.is_some()), "refused, but resumed: {resumed:?}");
         }
     }
