@@ -75,8 +75,9 @@ impl ResourceEntity {
 /// What was asked for must come, and nothing else may: an error, a panic, a missing entity, one that does not fit the
 /// schema, and running out of time all deny with `POLICY_FAILED`. The principal is never asked for, nor is a role.
 ///
-/// A caller can so tell a missing entity from one that policies refuse, which is `POLICY_DENIED`. Where that says too
-/// much, answer for a missing one with an entity that no policy permits.
+/// Whom policies refuse whatever the input is told that, whether or not there is such an entity. Any other caller can
+/// tell a missing one from one that policies refuse, which is `POLICY_DENIED`; where that says too much, answer for a
+/// missing one with an entity that no policy permits.
 #[async_trait]
 pub trait EntityProvider: Send + Sync + 'static {
     /// The entities of these names, in any order. `identity` is who calls; whether they may is for policies to say.

@@ -32,7 +32,7 @@ const SCHEMA: &str = r#"
 "#;
 
 const POLICIES: &str = r#"
-    @id("own-tenant") permit (principal, action in Action::"orders.*", resource)
+    @id("own-tenant") permit (principal is User, action in Action::"orders.*", resource)
     when { principal has tenant && resource.tenant == principal.tenant };
 
     @id("large") @approval("manager") @expires_in("1h")
@@ -99,6 +99,16 @@ fn tenant(id: &str, plan: &str) -> ResourceEntity {
 
 async fn get(app: &TestApp<()>, who: Identity, order: &str) -> Outcome {
     app.on_behalf_of(who).invoke("orders.get", json!({"orderId": order})).await
+}
+
+#[tokio::test]
+async fn whoever_is_refused_whatever_the_input_does_not_learn_what_exists() {
+    let app = app(TestEntities::new([order("ord_1")])).await;
+    let crm = || Identity::new(Actor::service("crm")).tenant("acme");
+    for id in ["ord_1", "ord_9"] {
+        assert_eq!(verdict(&app, &get(&app, crm(), id).await).await, "POLICY_DENIED", "{id}");
+    }
+    assert_eq!(verdict(&app, &get(&app, dana(), "ord_9").await).await, "POLICY_FAILED <resource> entity_missing");
 }
 
 /// How a call ended: the code and, if policies could not decide, why.

@@ -6,7 +6,7 @@ use crate::CapabilityId;
 use crate::audit::{DenialReason, PolicyError, PolicyRef};
 use crate::capability::Governed;
 use crate::policies::Loaded;
-use crate::policy::{Principal, Visibility};
+use crate::policy::{Decision, Principal, Visibility};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
 use crate::stage::Stage;
@@ -19,6 +19,22 @@ pub(crate) struct Exposed {
     pub(super) capability: Arc<Governed>,
     pub(super) policies: Arc<Loaded>,
     pub(super) principal: Result<Principal, Vec<PolicyError>>,
+}
+
+impl Exposed {
+    /// The refusal of whoever policy refuses whatever the input.
+    pub(super) fn refused_anyway(&self, trail: &Trail) -> Option<Rejection> {
+        let principal = match &self.principal {
+            Ok(principal) => principal,
+            Err(errors) => return Some(Rejection::PolicyFailed(errors.clone())),
+        };
+        let (identity, set) = (&self.identified.call().identity, &self.policies.set);
+        match set.refuses_whatever(principal, identity, trail.now(), &self.capability)? {
+            Decision::Deny { reason, policies } => Some(Rejection::PolicyDenied { reason, policies }),
+            Decision::Failed(errors) => Some(Rejection::PolicyFailed(errors)),
+            Decision::Allow { .. } | Decision::RequireApproval(_) => None,
+        }
+    }
 }
 
 /// Unknown, unexposed and hidden look the same from outside (INV-7).

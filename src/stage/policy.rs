@@ -26,8 +26,11 @@ pub(crate) struct Permit {
 
 pub(crate) async fn decide(trail: &mut Trail, valid: Valid, resources: &Resources) -> Result<Permit, Rejection> {
     let presented = valid.exposed.identified.call().presented.clone();
-    let entities = gather(&valid, resources).await?;
-    decide_with(trail, valid, presented, entities)
+    match gather(&valid, resources).await {
+        Ok(entities) => decide_with(trail, valid, presented, entities),
+        // What cannot be had must not reveal more than what can: whether it exists, say.
+        Err(rejection) => Err(valid.exposed.refused_anyway(trail).unwrap_or(rejection)),
+    }
 }
 
 /// Fetches what the policies may read of the application, within the time that one call has for that.

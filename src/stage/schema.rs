@@ -2,7 +2,6 @@
 
 use crate::actor::ActorKind;
 use crate::caller::{Call, JsonInput};
-use crate::policy::Decision;
 use crate::rejection::Rejection;
 use crate::schema::{Accepted, Given};
 use crate::stage::exposure::Exposed;
@@ -24,7 +23,7 @@ pub(crate) fn validate(trail: &mut Trail, exposed: Exposed, store: &Store) -> Re
             Ok(Valid { exposed, input })
         }
         // A bad input must not reveal more than a good one would.
-        Err(rejection) => Err(refused_anyway(trail, &exposed).unwrap_or(rejection)),
+        Err(rejection) => Err(exposed.refused_anyway(trail).unwrap_or(rejection)),
     }
 }
 
@@ -47,19 +46,5 @@ fn accept(call: &Call, exposed: &Exposed) -> Result<Accepted, Rejection> {
         (Some(presented), Ok(input)) if *input.hash != *presented.binding.input_hash => Err(Rejection::SchemaChanged),
         (Some(_), Err(_)) => Err(Rejection::SchemaChanged),
         (_, accepted) => accepted.map_err(Rejection::InputInvalid),
-    }
-}
-
-/// Whoever policy refuses whatever the input gets that refusal.
-fn refused_anyway(trail: &Trail, exposed: &Exposed) -> Option<Rejection> {
-    let principal = match &exposed.principal {
-        Ok(principal) => principal,
-        Err(errors) => return Some(Rejection::PolicyFailed(errors.clone())),
-    };
-    let (identity, set) = (&exposed.identified.call().identity, &exposed.policies.set);
-    match set.refuses_whatever(principal, identity, trail.now(), &exposed.capability)? {
-        Decision::Deny { reason, policies } => Some(Rejection::PolicyDenied { reason, policies }),
-        Decision::Failed(errors) => Some(Rejection::PolicyFailed(errors)),
-        Decision::Allow { .. } | Decision::RequireApproval(_) => None,
     }
 }
