@@ -96,6 +96,22 @@ impl PolicySet {
         }
         Ok(gathering)
     }
+
+    /// The same, from entities that are at hand.
+    pub(crate) fn gathered(
+        &self,
+        principal: &Principal,
+        governed: &Governed,
+        input: &Value,
+        at_hand: &[ResourceEntity],
+    ) -> Result<Gathered, Failed> {
+        let mut gathering = self.gathering(principal, governed, input)?;
+        while !gathering.wanted.is_empty() {
+            let found = at_hand.iter().filter(|it| gathering.wanted.contains_key(&it.entity));
+            gathering.accept(found.cloned().collect())?;
+        }
+        gathering.finish()
+    }
 }
 
 /// What a call acts on.

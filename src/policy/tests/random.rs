@@ -20,6 +20,7 @@ use crate::policy::schema::{Generated, generate};
 use crate::policy::testing::{NOW, SHOP_SCHEMA, case, extension, rules, shop};
 use crate::policy::{Case, Covers, Decision, Gates, Gathered, Listed, PolicySet, Principal, Visibility};
 use crate::resource::ResourceEntity;
+use crate::seen::Facts;
 
 /// Without the linter: it refuses many of these, and deciding must be right all the same.
 fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
@@ -277,7 +278,11 @@ proptest! {
                 Decision::RequireApproval(_) => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Never)),
                 Decision::Deny { .. } | Decision::Failed(_) => {}
             }
-            let resumed = set.decide(&principal, &Case { covers: covers.as_ref(), ..case });
+            let resumed = Case { covers: covers.as_ref(), ..case };
+            let facts = Facts::of(&resumed, &Arc::new(input.clone()), &decided).text().unwrap();
+            let resumed = set.decide(&principal, &resumed);
+            let kept: Facts = serde_json::from_str(&facts).unwrap();
+            proptest::prop_assert_eq!(&kept.decided_by(&set, governed), &resumed, "what was kept is what was decided by");
             proptest::prop_assert!(!(passes(&resumed) && refused.is_some()), "refused, but resumed: {resumed:?}");
         }
     }
