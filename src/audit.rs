@@ -212,6 +212,47 @@ pub enum ReconciledTo {
     NotExecuted,
 }
 
+/// How many policies an event names of a kind, so that it stays within [`MAX_EVENT_BYTES`] whatever their ids are.
+pub(crate) const MAX_NAMED: usize = 12;
+
+/// How a policy set came to be the active one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOrigin {
+    /// A process proposed its files.
+    #[default]
+    Files,
+    /// Somebody published it.
+    Published,
+    /// Somebody went back to it.
+    RolledBack,
+    /// What had been published before goes on, under the schema of other capabilities.
+    CarriedOver,
+}
+
+/// What a policy set says otherwise than the one before it: the ids of policies, sorted, at most 12 of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyChanges {
+    /// New ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// Those that say something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// How many more there are that are not named.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+    /// Those that are gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(it: &usize) -> bool {
+    *it == 0
+}
+
 /// What happened: document 3's catalogue. Later parts add types, and never change one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
@@ -325,10 +366,21 @@ pub enum EventKind {
     },
     #[serde(rename = "policy.loaded")]
     PolicyLoaded {
+        /// Absent if what the set before it said is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changes: Option<PolicyChanges>,
         files: usize,
+        /// Counts the changes of the active set from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        generation: Option<i64>,
+        #[serde(default)]
+        origin: PolicyOrigin,
         policy_hash: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         previous_hash: Option<String>,
+        /// How it came in, if somebody brought it: a surface, or `cli`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<String>,
     },
     #[serde(rename = "policy.refused")]
     PolicyRefused {

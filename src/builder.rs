@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::pipeline::Core;
-use crate::policies::Policies;
+use crate::policies::{Around, Policies};
 use crate::policy::PolicySource;
 use crate::registry::Registry;
 use crate::store::{Config, KeySource, OpenError, Store};
@@ -32,6 +32,8 @@ pub(crate) enum Role {
     Visits,
     /// Only reads: its policy set never becomes the active one, so nothing could begin.
     Looks,
+    /// Proposes no policies: it takes what is active as it is. As [`Self::Looks`] where nothing is.
+    Follows,
 }
 
 /// See [`EngineBuilder::lease`].
@@ -200,7 +202,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.store_probe,
         };
         let store = Store::open(config).await.map_err(|error| BuildError { problems: vec![Problem::from(error)] })?;
-        let opened = Policies::open(self.policies, self.role, &registry, &store, &clock, &ids).await;
+        let around = Around { registry: &registry, store: &store, clock: &clock, ids: &ids };
+        let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),

@@ -18,6 +18,7 @@ mod parse;
 mod problem;
 mod request;
 mod rules;
+mod said;
 mod scan;
 mod schema;
 mod slice;
@@ -39,6 +40,7 @@ use cedar_policy::{Authorizer, Schema};
 use serde_json::Value;
 
 pub(crate) use self::request::Principal;
+pub(crate) use self::said::Said;
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::{Governed, RequiresApproval, Risk, SideEffect};
@@ -106,12 +108,16 @@ impl From<PathBuf> for PolicySource {
     }
 }
 
+/// The files of a policy set, name and text, sorted by name.
+pub(crate) type Texts = Arc<[(String, String)]>;
+
 /// A loaded, validated, immutable policy set, compiled for one registry.
 pub(crate) struct PolicySet {
     schema: Schema,
     text: String,
     hash: Arc<str>,
-    files: usize,
+    texts: Texts,
+    said: Said,
     authorizer: Authorizer,
     rules: HashMap<String, rules::Rule>,
     capabilities: compile::ByCapability,
@@ -247,7 +253,32 @@ pub(crate) fn load(
     source: &PolicySource,
     registry: &Registry,
 ) -> Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>> {
-    load::load(source, registry.all())
+    read(source).load(registry)
+}
+
+/// What a source holds at one instant.
+pub(crate) struct Proposal(source::Sources);
+
+/// Reads everything that can be read. Waits for the disk.
+pub(crate) fn read(source: &PolicySource) -> Proposal {
+    Proposal(source::read(source))
+}
+
+impl Proposal {
+    /// A digest of every byte that was read, and of what could not be: two equal ones load alike.
+    pub(crate) fn content(&self) -> String {
+        self.0.content()
+    }
+
+    /// As [`load`].
+    pub(crate) fn load(self, registry: &Registry) -> Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>> {
+        load::load_read(self.0, registry.all())
+    }
+}
+
+/// What files say that need not load here; `None` if they cannot even be parsed.
+pub(crate) fn said(texts: &[(String, String)]) -> Option<Said> {
+    load::said(source::read(&PolicySource::Files(texts.to_vec())))
 }
 
 impl PolicySet {
@@ -258,7 +289,17 @@ impl PolicySet {
 
     /// How many `.cedar` files it came from.
     pub(crate) fn files(&self) -> usize {
-        self.files
+        self.texts.iter().filter(|it| it.0 != extend::FILE).count()
+    }
+
+    /// The files that it came from.
+    pub(crate) fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// What these files say, whatever the capabilities.
+    pub(crate) fn said(&self) -> &Said {
+        &self.said
     }
 
     /// The schema that was generated, as Cedar prints it. A part of the hash.

@@ -29,6 +29,7 @@ mod panics;
 mod policies;
 mod properties;
 mod registration;
+mod reloading;
 mod reports;
 mod resuming;
 mod sealing;

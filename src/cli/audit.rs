@@ -11,7 +11,7 @@ use crate::builder::Role;
 use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::store::EventFilter;
-use crate::{AuditEvent, DecisionData, Error, ErrorCode, EventKind, PolicyRef};
+use crate::{AuditEvent, DecisionData, Error, EventKind, PolicyRef};
 
 pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
     let AuditCommand::List(args) = args.command;
@@ -38,7 +38,7 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
         Some(name) => {
             let identity = identity(Some(name))?;
             if let Err(code) = session.core().may(ManageAction::ReadAudit, &Managed::Engine, &identity) {
-                return Ok(Err(refused(code)));
+                return Ok(Err(Rejection::management(code).face()));
             }
             Some(identity.tenant_name().to_owned())
         }
@@ -56,13 +56,6 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))
-}
-
-fn refused(code: ErrorCode) -> Error {
-    match code {
-        ErrorCode::PolicyFailed => Rejection::PolicyFailed(Vec::new()).face(),
-        _ => Rejection::PolicyDenied { reason: None, policies: Vec::new() }.face(),
-    }
 }
 
 fn more(events: &Events, limit: u32) -> String {

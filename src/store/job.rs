@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Active, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Settled, Unresolved, Withdraw,
+    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Settled, Unresolved, Withdraw,
 };
 use crate::audit::{AuditEvent, Envelope, EventRow, in_order};
 use crate::clock::Monotonic;
@@ -67,7 +67,7 @@ pub(super) enum Op {
         generation: i64,
         events: Vec<EventRow>,
     },
-    Activate(Box<Activate>),
+    Activate(Box<Ready<Activate>>),
     /// Asks for the lease of this instance; `asked` when, by monotonic time.
     Renew {
         instance: String,
@@ -101,7 +101,7 @@ pub(super) enum Answer {
     Settled(Settled),
     Appended,
     Read(bool),
-    Active(Active),
+    Activated(Activated),
     Renewed { held: bool, generation: i64 },
     Swept { more: bool },
     Unresolved(Vec<Unresolved>),
@@ -210,7 +210,7 @@ impl Op {
                 each_row(&it.events, look);
             }
             Self::Append(events) | Self::Read { events, .. } => each_row(events, look),
-            Self::Activate(it) => look(&it.hash),
+            Self::Activate(it) => each_of_activate(it, look),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
             Self::Sweep => {}
@@ -238,6 +238,13 @@ fn each_of_begin(it: &Ready<Begin>, look: &mut dyn FnMut(&str)) {
     for text in texts {
         look(text);
     }
+    each_row(&it.events, look);
+}
+
+fn each_of_activate(it: &Ready<Activate>, look: &mut dyn FnMut(&str)) {
+    let Activate { hash, files, said, .. } = &it.what;
+    let files = files.iter().flat_map(|(name, text)| [name, text]);
+    files.chain([hash, said]).for_each(|it| look(it));
     each_row(&it.events, look);
 }
 
