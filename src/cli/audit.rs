@@ -123,7 +123,7 @@ fn gist(kind: &EventKind) -> String {
         EventKind::Reconciled { applied, .. } => (if *applied { "applied" } else { "NOT applied" }).into(),
         EventKind::ManagementDenied { action, code, .. } => format!("{action}: {code}"),
         EventKind::ManagementDone { action, .. } => action.clone(),
-        EventKind::PolicyLoaded { files, .. } => format!("{files} files"),
+        EventKind::PolicyLoaded { files, .. } => format!("{files} files, see `policy history`"),
         EventKind::PolicyRefused { problems, .. } => format!("{problems} problems"),
         EventKind::AuthFailed { reason, count } => format!("{reason}, {count} times"),
     }
