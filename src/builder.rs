@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::pipeline::Core;
-use crate::policies::{Around, Policies};
+use crate::policies::{self, Around, Policies};
 use crate::policy::PolicySource;
 use crate::registry::Registry;
 use crate::store::{Config, KeySource, OpenError, Store};
@@ -47,6 +47,7 @@ pub struct EngineBuilder<C = ()> {
     capabilities: Vec<Capability<C>>,
     layers: Vec<Layer<C>>,
     policies: PolicySource,
+    watches: bool,
     database: Option<String>,
     key: KeySource,
     lease: Duration,
@@ -65,6 +66,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             capabilities: Vec::new(),
             layers: Vec::new(),
             policies: PolicySource::Files(Vec::new()),
+            watches: false,
             database: None,
             key: KeySource::File,
             lease: LEASE,
@@ -99,6 +101,13 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// Where the policies are: a directory, or texts (default: none, which denies everything).
     pub fn policies(mut self, source: impl Into<PolicySource>) -> Self {
         self.policies = source.into();
+        self
+    }
+
+    /// Loads the policies again whenever their directory changes and has been quiet for 300 ms (default: no). A bad set
+    /// leaves the last good one active, and `policy.refused` on record, once for each content. Until the shutdown.
+    pub fn watch_policies(mut self, watch: bool) -> Self {
+        self.watches = watch;
         self
     }
 
@@ -184,6 +193,18 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         if self.lease < Duration::from_millis(300) {
             problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
         }
+        let watched = match (&self.policies, self.watches && self.role == Role::Serves) {
+            (_, false) => None,
+            (PolicySource::Directory(it), true) => Some(it.clone()),
+            (PolicySource::Files(_), true) => {
+                problems.push(Problem::new(
+                    "the policies",
+                    "they are watched, and in no directory",
+                    "name a directory",
+                ));
+                None
+            }
+        };
         // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
         let (Ok(registry), Ok(path)) = (registry, path) else { return Err(BuildError { problems }) };
         if !problems.is_empty() {
@@ -220,12 +241,15 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(Arc::clone(&core).reconcile_by_hooks(self.sweep));
         }
+        if let Some(directory) = watched {
+            spawn(policies::watch(Arc::downgrade(&core), directory, core.clock.clone(), core.stop.clone()));
+        }
         Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
     }
 }
 
 /// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
-#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker")]
+#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker, the watcher of policies")]
 fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(worker);
 }

@@ -6,6 +6,7 @@
 mod changing;
 mod history;
 mod sets;
+mod watch;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,8 +15,9 @@ use tokio::sync::Mutex;
 pub(crate) use self::changing::{Around, By, Unchanged};
 pub use self::history::PolicyActivation;
 pub use self::sets::{PolicyCheck, PolicyRefusal, PolicySets};
+pub(crate) use self::watch::watch;
 
-use self::changing::{copied, load, make_active, propose, refuse};
+use self::changing::{content, copied, load, make_active, propose, refuse};
 use crate::audit::PolicyOrigin;
 use crate::builder::{BuildError, Problem, Role};
 use crate::policy::{PolicyProblem, PolicySet, PolicySource};
@@ -133,6 +135,24 @@ impl Policies {
         let (content, loaded) = load(&self.source, around.registry).await;
         tried.content = Some(content);
         self.proposed(loaded, around, by).await
+    }
+
+    /// As [`Self::reload`], if the files' content is another one than when they were last loaded. A bad set is on record
+    /// once.
+    pub(crate) async fn reload_changed(&self, around: Around<'_>) {
+        let mut tried = self.changing.lock().await;
+        if tried.content.is_some() && tried.content == content(&self.source).await {
+            return;
+        }
+        let (content, loaded) = load(&self.source, around.registry).await;
+        tried.content = Some(content);
+        match self.proposed(loaded, around, &By::process()).await {
+            Ok(PolicyReload { hash, changed, .. }) => tracing::info!(hash, changed, "policies were loaded anew"),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "the policies on disk are not the active ones");
+            }
+        }
     }
 
     async fn proposed(

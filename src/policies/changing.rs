@@ -93,6 +93,12 @@ pub(super) async fn load(source: &PolicySource, registry: &Arc<Registry>) -> (St
     loaded.await.unwrap_or_else(failed)
 }
 
+/// The digest that [`load`] would come with, if it can be read.
+pub(super) async fn content(source: &PolicySource) -> Option<String> {
+    let source = source.clone();
+    tokio::task::spawn_blocking(move || policy::read(&source).content()).await.ok()
+}
+
 /// The set that a copy in the store is, under these capabilities: its hash may be another one.
 pub(super) async fn copied(hash: &str, registry: &Arc<Registry>, store: &Store) -> Result<PolicySet, Unchanged> {
     let Some(texts) = store.copy(hash).await? else {
