@@ -253,6 +253,40 @@ fn is_zero(it: &usize) -> bool {
     *it == 0
 }
 
+/// What a policy set says of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOutcome {
+    /// It may run.
+    Allow,
+    /// People must agree first.
+    RequireApproval,
+    /// It may not run.
+    Deny,
+    /// It does not exist for this actor.
+    Hidden,
+    /// It does exist; what else is to be said of it was not asked, since the active set hides it.
+    Visible,
+    /// A policy could not be evaluated.
+    PolicyFailed,
+}
+
+/// What a policy set says of a call, and the policies that make it say so: at most 12.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyView {
+    /// In a word.
+    pub outcome: PolicyOutcome,
+    /// Those that were satisfied, sorted by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyRef>,
+    /// Those that could not be evaluated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<PolicyError>,
+    /// Who must agree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<Requirement>,
+}
+
 /// What happened: document 3's catalogue. Later parts add types, and never change one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
@@ -389,6 +423,8 @@ pub enum EventKind {
         previous_hash: Option<String>,
         problems: usize,
     },
+    #[serde(rename = "policy.shadow_difference")]
+    PolicyShadowDifference { candidate_hash: String, active: PolicyView, candidate: PolicyView },
     #[serde(rename = "auth.failed")]
     AuthFailed { count: u64, reason: String },
 }
@@ -417,6 +453,7 @@ impl EventKind {
             Self::ManagementDone { .. } => "management.done",
             Self::PolicyLoaded { .. } => "policy.loaded",
             Self::PolicyRefused { .. } => "policy.refused",
+            Self::PolicyShadowDifference { .. } => "policy.shadow_difference",
             Self::AuthFailed { .. } => "auth.failed",
         }
     }
@@ -444,6 +481,7 @@ impl EventKind {
             | Self::ManagementDone { .. }
             | Self::PolicyLoaded { .. }
             | Self::PolicyRefused { .. }
+            | Self::PolicyShadowDifference { .. }
             | Self::AuthFailed { .. } => false,
         }
     }

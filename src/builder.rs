@@ -48,6 +48,7 @@ pub struct EngineBuilder<C = ()> {
     layers: Vec<Layer<C>>,
     policies: PolicySource,
     watches: bool,
+    shadow: Option<PolicySource>,
     database: Option<String>,
     key: KeySource,
     lease: Duration,
@@ -67,6 +68,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             layers: Vec::new(),
             policies: PolicySource::Files(Vec::new()),
             watches: false,
+            shadow: None,
             database: None,
             key: KeySource::File,
             lease: LEASE,
@@ -108,6 +110,14 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// leaves the last good one active, and `policy.refused` on record, once for each content. Until the shutdown.
     pub fn watch_policies(mut self, watch: bool) -> Self {
         self.watches = watch;
+        self
+    }
+
+    /// A candidate set that is asked beside the active one on every call of this process (default: none). What it says
+    /// otherwise is on the call's record as `policy.shadow_difference`; it never affects a call. A candidate that does not
+    /// load is a problem like any other.
+    pub fn shadow_policies(mut self, candidate: impl Into<PolicySource>) -> Self {
+        self.shadow = Some(candidate.into());
         self
     }
 
@@ -226,6 +236,9 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let around = Around { registry: &registry, store: &store, clock: &clock, ids: &ids };
         let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
+        if let Some(candidate) = &self.shadow {
+            policies.shadow_from(candidate, &registry).await.map_err(|problems| BuildError { problems })?;
+        }
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),
             registry,

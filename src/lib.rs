@@ -50,7 +50,7 @@ pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict
 pub use approver::{ApprovalHandler, InlineDecision};
 pub use audit::{
     ActorRef, ApproverRef, AuditEvent, DecisionData, DenialReason, Envelope, EventKind, Executed, PolicyChanges,
-    PolicyError, PolicyOrigin, PolicyRef, ReconciledBy, ReconciledTo, Requirement,
+    PolicyError, PolicyOrigin, PolicyOutcome, PolicyRef, PolicyView, ReconciledBy, ReconciledTo, Requirement,
 };
 pub use builder::{BuildError, EngineBuilder, Problem};
 pub use caller::{Caller, Execution, Invoke, JsonInput};

@@ -6,6 +6,7 @@
 mod changing;
 mod history;
 mod sets;
+mod shadow;
 mod watch;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,9 +16,11 @@ use tokio::sync::Mutex;
 pub(crate) use self::changing::{Around, By, Unchanged};
 pub use self::history::PolicyActivation;
 pub use self::sets::{PolicyCheck, PolicyRefusal, PolicySets};
+pub(crate) use self::shadow::{Asked, shown};
 pub(crate) use self::watch::watch;
 
 use self::changing::{content, copied, load, make_active, propose, refuse};
+use self::shadow::Shadow;
 use crate::audit::PolicyOrigin;
 use crate::builder::{BuildError, Problem, Role};
 use crate::policy::{PolicyProblem, PolicySet, PolicySource};
@@ -32,6 +35,14 @@ const NEVER_ACTIVE: i64 = -1;
 pub(crate) struct Loaded {
     pub(crate) set: Arc<PolicySet>,
     pub(crate) generation: i64,
+    /// A candidate that is asked beside it.
+    shadow: Option<Shadow>,
+}
+
+impl Loaded {
+    fn new(set: Arc<PolicySet>, generation: i64) -> Self {
+        Self { set, generation, shadow: None }
+    }
 }
 
 /// The active set, and where this process's proposals come from.
@@ -83,8 +94,30 @@ impl Policies {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn swap(&self, loaded: Loaded) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+    /// The candidate stays.
+    fn swap(&self, set: Arc<PolicySet>, generation: i64) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let shadow = current.shadow.as_ref().map(|it| Shadow::new(Arc::clone(&it.set), &set));
+        *current = Arc::new(Loaded { set, generation, shadow });
+    }
+
+    /// Another candidate, or none, from the next call on.
+    pub(crate) fn shadow(&self, candidate: Option<Arc<PolicySet>>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let (set, generation) = (Arc::clone(&current.set), current.generation);
+        let shadow = candidate.map(|it| Shadow::new(it, &set));
+        *current = Arc::new(Loaded { set, generation, shadow });
+    }
+
+    /// A candidate that is there from the start.
+    pub(crate) async fn shadow_from(
+        &self,
+        source: &PolicySource,
+        registry: &Arc<Registry>,
+    ) -> Result<(), Vec<Problem>> {
+        let (set, _) = load(source, registry).await.1.map_err(|it| Unchanged::Problems(it).into_problems())?;
+        self.shadow(Some(Arc::new(set)));
+        Ok(())
     }
 
     /// The active set, which another process may have changed.
@@ -113,12 +146,12 @@ impl Policies {
     async fn adopt(&self, active: &Active, registry: &Arc<Registry>, store: &Store) -> bool {
         let (current, generation) = (self.current(), active.generation);
         if **current.set.hash() == *active.hash {
-            self.swap(Loaded { set: Arc::clone(&current.set), generation });
+            self.swap(Arc::clone(&current.set), generation);
             return true;
         }
         let why = match copied(&active.hash, registry, store).await {
             Ok(set) if **set.hash() == *active.hash => {
-                self.swap(Loaded { set: Arc::new(set), generation });
+                self.swap(Arc::new(set), generation);
                 return true;
             }
             Ok(_) => "its policies are about other capabilities than this process has".to_owned(),
@@ -169,7 +202,7 @@ impl Policies {
         let now = propose(set, Some(&before.set), around, by).await?;
         let hash = now.set.hash().to_string();
         let changed = *hash != **before.set.hash();
-        self.swap(now);
+        self.swap(now.set, now.generation);
         Ok(PolicyReload { hash, changed, notes })
     }
 
@@ -189,7 +222,7 @@ impl Policies {
         match make_active(&set, origin, Some(&self.current().set), around, by).await? {
             Activated::Done { generation, changed } => {
                 let hash = set.hash().to_string();
-                self.swap(Loaded { set: Arc::new(set), generation });
+                self.swap(Arc::new(set), generation);
                 Ok(PolicyReload { hash, changed, notes })
             }
             Activated::Kept(_) => Err(Unchanged::Overtaken),
@@ -203,7 +236,7 @@ async fn active(around: Around<'_>) -> Result<Option<Loaded>, Vec<Problem>> {
     let Some(Active { hash, generation }) = active else { return Ok(None) };
     let set = copied(&hash, around.registry, around.store).await.map_err(Unchanged::into_problems)?;
     let generation = if **set.hash() == *hash { generation } else { NEVER_ACTIVE };
-    Ok(Some(Loaded { set: Arc::new(set), generation }))
+    Ok(Some(Loaded::new(Arc::new(set), generation)))
 }
 
 type First = (Loaded, Option<String>, Vec<PolicyProblem>);
@@ -220,7 +253,7 @@ async fn first(source: &PolicySource, role: Role, around: Around<'_>) -> Result<
     let loaded = if proposes {
         propose(set, None, around, &By::process()).await.map_err(Unchanged::into_problems)?
     } else {
-        Loaded { set: Arc::new(set), generation: NEVER_ACTIVE }
+        Loaded::new(Arc::new(set), NEVER_ACTIVE)
     };
     Ok((loaded, Some(content), notes))
 }

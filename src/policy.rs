@@ -303,7 +303,6 @@ impl PolicySet {
     }
 
     /// The schema that was generated, as Cedar prints it. A part of the hash.
-    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the policy workbench"))]
     pub(crate) fn schema_text(&self) -> &str {
         &self.text
     }

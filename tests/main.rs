@@ -33,6 +33,7 @@ mod reloading;
 mod reports;
 mod resuming;
 mod sealing;
+mod shadowing;
 mod shop;
 mod sweeping;
 mod tamper;

@@ -100,8 +100,7 @@ fn gist(kind: &EventKind) -> String {
         EventKind::Requested { approval_id: Some(id), .. } => format!("resumes {id}"),
         EventKind::Requested { approval_id: None, .. } => String::new(),
         EventKind::Denied { reason, policies, .. } => {
-            let reason = serde_json::to_value(reason).unwrap_or_default();
-            format!("{}{}", reason.as_str().unwrap_or_default(), names(policies))
+            format!("{}{}", word(reason), names(policies))
         }
         EventKind::ApprovalRequested { approval_id, requirements, .. } => {
             let types: Vec<_> = requirements.iter().map(|it| &*it.kind).collect();
@@ -116,7 +115,7 @@ fn gist(kind: &EventKind) -> String {
         }
         EventKind::Retried { attempt, previous_code } => format!("attempt {attempt} after {previous_code}"),
         EventKind::Completed { duration_us, .. } => format!("in {} ms", duration_us / 1000),
-        EventKind::Failed { code, stage, .. } => format!("{code} at {}", stage_name(*stage)),
+        EventKind::Failed { code, stage, .. } => format!("{code} at {}", word(stage)),
         EventKind::Cancelled { code, .. } => code.to_string(),
         EventKind::Replayed { original_execution_id } => format!("of {original_execution_id}"),
         EventKind::Interrupted { by, .. } => format!("by {by}"),
@@ -125,6 +124,9 @@ fn gist(kind: &EventKind) -> String {
         EventKind::ManagementDone { action, .. } => action.clone(),
         EventKind::PolicyLoaded { files, .. } => format!("{files} files, see `policy history`"),
         EventKind::PolicyRefused { problems, .. } => format!("{problems} problems"),
+        EventKind::PolicyShadowDifference { active, candidate, .. } => {
+            format!("{} now, {} by the candidate", word(&active.outcome), word(&candidate.outcome))
+        }
         EventKind::AuthFailed { reason, count } => format!("{reason}, {count} times"),
     }
 }
@@ -138,6 +140,7 @@ fn names(policies: &[PolicyRef]) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
-fn stage_name(stage: crate::Stage) -> String {
-    serde_json::to_value(stage).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+/// As it is written on the record.
+fn word(it: &impl serde::Serialize) -> String {
+    serde_json::to_value(it).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -45,7 +45,7 @@ impl By {
         Self { envelope: Envelope::of(&Identity::none()), via: None, under: None, action: None }
     }
 
-    fn done(&self, around: Around<'_>) -> Vec<AuditEvent> {
+    pub(super) fn done(&self, around: Around<'_>) -> Vec<AuditEvent> {
         let kind =
             |it: &'static str| EventKind::ManagementDone { action: it.into(), approval_id: None, execution_id: None };
         self.action.map(|it| around.event(kind(it), self)).into_iter().collect()
@@ -117,7 +117,7 @@ pub(super) async fn propose(
     by: &By,
 ) -> Result<Loaded, Unchanged> {
     let active = match make_active(&set, PolicyOrigin::Files, current, around, by).await? {
-        Activated::Done { generation, .. } => return Ok(Loaded { set: Arc::new(set), generation }),
+        Activated::Done { generation, .. } => return Ok(Loaded::new(Arc::new(set), generation)),
         Activated::Kept(_) if by.under.is_some_and(|it| it != around.store.generation()) => {
             return Err(Unchanged::Overtaken);
         }
@@ -126,11 +126,11 @@ pub(super) async fn propose(
     let kept = copied(&active.hash, around.registry, around.store).await?;
     if **kept.hash() == *active.hash {
         around.store.append(by.done(around)).await?;
-        return Ok(Loaded { set: Arc::new(kept), generation: active.generation });
+        return Ok(Loaded::new(Arc::new(kept), active.generation));
     }
     let by = By { envelope: by.envelope.clone(), via: by.via.clone(), under: Some(active.generation), ..*by };
     match make_active(&kept, PolicyOrigin::CarriedOver, current, around, &by).await? {
-        Activated::Done { generation, .. } => Ok(Loaded { set: Arc::new(kept), generation }),
+        Activated::Done { generation, .. } => Ok(Loaded::new(Arc::new(kept), generation)),
         Activated::Kept(_) => Err(Unchanged::Overtaken),
     }
 }

@@ -111,6 +111,29 @@ impl PolicySets {
         self.changed("reload_policies", async |by| core.policies.reload(core.around(), &by).await).await
     }
 
+    /// Asks a candidate beside the active set on every call of this process from now on, or no candidate any more. What it
+    /// says otherwise is on the call's record as `policy.shadow_difference`; it never affects a call. Needs a permit for
+    /// `publish_policies`. The candidate's hash.
+    ///
+    /// # Errors
+    /// As for [`Self::publish`].
+    pub async fn shadow(&self, candidate: Option<PolicySource>) -> Result<Option<String>, PolicyRefusal> {
+        const ACTION: &str = "shadow_policies";
+        let allowed = self.allowed(ACTION, ManageAction::PublishPolicies).await?;
+        let set = match candidate {
+            Some(source) => {
+                let loaded = load(&source, &self.core.registry).await.1;
+                Some(Arc::new(loaded.map_err(PolicyRefusal::Problems)?.0))
+            }
+            None => None,
+        };
+        let done = self.by(&allowed, ACTION).done(self.core.around());
+        self.core.store.append(done).await.map_err(|it| Rejection::from(it).face())?;
+        let hash = set.as_ref().map(|it| it.hash().to_string());
+        self.core.policies.shadow(set);
+        Ok(hash)
+    }
+
     async fn choose(
         &self,
         action: &'static str,

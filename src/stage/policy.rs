@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::actor::ActorKind;
 use crate::audit::PolicyRef;
 use crate::caller::Presented;
+use crate::policies::Asked;
 use crate::policy::{Covers, Decision, Gates};
 use crate::rejection::Rejection;
+use crate::stage::exposure::Exposed;
 use crate::stage::schema::Valid;
 use crate::trail::Trail;
 
@@ -32,7 +34,7 @@ impl Permit {
 
     /// The gates as if nothing were presented (APR-7).
     pub(super) fn all_gates(&self, trail: &Trail) -> Result<Option<Gates>, Rejection> {
-        match evaluate(trail, &self.valid, None)? {
+        match evaluate(trail, &self.valid, None) {
             Decision::RequireApproval(gates) => Ok(Some(gates)),
             Decision::Allow { .. } => Ok(None),
             Decision::Deny { reason, policies } => Err(Rejection::PolicyDenied { reason, policies }),
@@ -42,7 +44,12 @@ impl Permit {
 }
 
 fn decide_with(trail: &mut Trail, valid: Valid, presented: Option<Arc<Presented>>) -> Result<Permit, Rejection> {
-    match evaluate(trail, &valid, presented.as_deref())? {
+    let covers = presented.as_deref().map(covers);
+    let decision = evaluate(trail, &valid, covers.as_ref());
+    let Exposed { principal, capability, identified, policies } = &valid.exposed;
+    let asked = Asked { principal, identity: &identified.call().identity, now: trail.now(), capability };
+    policies.compare_decided(trail, &asked, (&valid.input.value, covers.as_ref()), &decision);
+    match decision {
         Decision::Allow { policies } => Ok(Permit { valid, presented, gates: None, policies }),
         // APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
         Decision::RequireApproval(gates) if valid.exposed.identified.actor().kind == ActorKind::Anonymous => {
@@ -57,13 +64,14 @@ fn decide_with(trail: &mut Trail, valid: Valid, presented: Option<Arc<Presented>
     }
 }
 
-fn evaluate(trail: &Trail, valid: &Valid, presented: Option<&Presented>) -> Result<Decision, Rejection> {
+fn evaluate(trail: &Trail, valid: &Valid, covers: Option<&Covers>) -> Decision {
     let exposed = &valid.exposed;
-    let principal = exposed.principal.as_ref().map_err(|errors| Rejection::PolicyFailed(errors.clone()))?;
-    let identity = &exposed.identified.call().identity;
-    let covers = presented.map(covers);
-    let set = &exposed.policies.set;
-    Ok(set.decide(principal, identity, trail.now(), &exposed.capability, &valid.input.value, covers.as_ref()))
+    let principal = match &exposed.principal {
+        Ok(principal) => principal,
+        Err(errors) => return Decision::Failed(errors.clone()),
+    };
+    let (identity, set) = (&exposed.identified.call().identity, &exposed.policies.set);
+    set.decide(principal, identity, trail.now(), &exposed.capability, &valid.input.value, covers)
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).
