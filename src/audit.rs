@@ -1,11 +1,15 @@
 //! Audit events: one type, one shape, whatever the outcome. Ids, hashes, classifications and durations: never input
 //! or output (INV-9).
 
+mod policies;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::policies::MAX_NAMED;
+pub use self::policies::{PolicyChanges, PolicyOrigin, PolicyOutcome, PolicyView};
 use crate::actor::{ActorKind, Client, Identity, Surface};
 use crate::capability::{Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -212,81 +216,6 @@ pub enum ReconciledTo {
     NotExecuted,
 }
 
-/// How many policies an event names of a kind, so that it stays within [`MAX_EVENT_BYTES`] whatever their ids are.
-pub(crate) const MAX_NAMED: usize = 12;
-
-/// How a policy set came to be the active one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PolicyOrigin {
-    /// A process proposed its files.
-    #[default]
-    Files,
-    /// Somebody published it.
-    Published,
-    /// Somebody went back to it.
-    RolledBack,
-    /// What had been published before goes on, under the schema of other capabilities.
-    CarriedOver,
-}
-
-/// What a policy set says otherwise than the one before it: the ids of policies, sorted, at most 12 of a kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicyChanges {
-    /// New ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<String>,
-    /// Those that say something else.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changed: Vec<String>,
-    /// How many more there are that are not named.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub more: usize,
-    /// Those that are gone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub removed: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(it: &usize) -> bool {
-    *it == 0
-}
-
-/// What a policy set says of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PolicyOutcome {
-    /// It may run.
-    Allow,
-    /// People must agree first.
-    RequireApproval,
-    /// It may not run.
-    Deny,
-    /// It does not exist for this actor.
-    Hidden,
-    /// It does exist; what else is to be said of it was not asked, since the active set hides it.
-    Visible,
-    /// A policy could not be evaluated.
-    PolicyFailed,
-}
-
-/// What a policy set says of a call, and the policies that make it say so: at most 12.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolicyView {
-    /// In a word.
-    pub outcome: PolicyOutcome,
-    /// Those that were satisfied, sorted by id.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub policies: Vec<PolicyRef>,
-    /// Those that could not be evaluated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<PolicyError>,
-    /// Who must agree.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requirements: Vec<Requirement>,
-}
-
 /// What happened: document 3's catalogue. Later parts add types, and never change one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
@@ -424,7 +353,7 @@ pub enum EventKind {
         problems: usize,
     },
     #[serde(rename = "policy.shadow_difference")]
-    PolicyShadowDifference { candidate_hash: String, active: PolicyView, candidate: PolicyView },
+    PolicyShadowDifference { active: PolicyView, candidate: PolicyView, candidate_hash: String },
     #[serde(rename = "auth.failed")]
     AuthFailed { count: u64, reason: String },
 }

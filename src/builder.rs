@@ -203,20 +203,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         if self.lease < Duration::from_millis(300) {
             problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
         }
-        let watched = match (&self.policies, self.watches && self.role == Role::Serves) {
-            (_, false) => None,
-            (PolicySource::Directory(it), true) => Some(it.clone()),
-            (PolicySource::Files(_), true) => {
-                problems.push(Problem::new(
-                    "the policies",
-                    "they are watched, and in no directory",
-                    "name a directory",
-                ));
-                None
-            }
-        };
+        let is_watching = self.watches && self.role == Role::Serves;
+        let watched = watched(&self.policies, is_watching).map_err(|found| problems.push(found));
         // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
-        let (Ok(registry), Ok(path)) = (registry, path) else { return Err(BuildError { problems }) };
+        let (Ok(registry), Ok(path), Ok(watched)) = (registry, path, watched) else {
+            return Err(BuildError { problems });
+        };
         if !problems.is_empty() {
             return Err(BuildError { problems });
         }
@@ -258,6 +250,17 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             spawn(policies::watch(Arc::downgrade(&core), directory, core.clock.clone(), core.stop.clone()));
         }
         Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
+    }
+}
+
+/// The directory that is to be watched.
+fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>, Problem> {
+    match (policies, is_watching) {
+        (_, false) => Ok(None),
+        (PolicySource::Directory(it), true) => Ok(Some(it.clone())),
+        (PolicySource::Files(_), true) => {
+            Err(Problem::new("the policies", "they are watched, and in no directory", "name a directory"))
+        }
     }
 }
 

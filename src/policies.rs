@@ -58,7 +58,7 @@ pub(crate) struct Policies {
 struct Tried {
     /// The content of this process's files when they were last loaded, whatever came of it.
     content: Option<String>,
-    /// The generation of an active set that cannot be had here.
+    /// The generation of an active set that cannot be had here, however often it is tried.
     unfit: Option<i64>,
 }
 
@@ -132,8 +132,8 @@ impl Policies {
         match store.active().await {
             Ok(Some(active)) => {
                 let is_new = active.generation != self.current().generation && tried.unfit != Some(active.generation);
-                if is_new && !self.adopt(&active, registry, store).await {
-                    tried.unfit = Some(active.generation);
+                if is_new {
+                    self.adopt(&active, registry, store, &mut tried).await;
                 }
             }
             Ok(None) => {}
@@ -142,24 +142,25 @@ impl Policies {
         self.current()
     }
 
-    /// False: the active set cannot be had, however often it is tried.
-    async fn adopt(&self, active: &Active, registry: &Arc<Registry>, store: &Store) -> bool {
+    async fn adopt(&self, active: &Active, registry: &Arc<Registry>, store: &Store, tried: &mut Tried) {
         let (current, generation) = (self.current(), active.generation);
         if **current.set.hash() == *active.hash {
-            self.swap(Arc::clone(&current.set), generation);
-            return true;
+            return self.swap(Arc::clone(&current.set), generation);
         }
         let why = match copied(&active.hash, registry, store).await {
-            Ok(set) if **set.hash() == *active.hash => {
-                self.swap(Arc::new(set), generation);
-                return true;
-            }
+            Ok(set) if **set.hash() == *active.hash => return self.swap(Arc::new(set), generation),
             Ok(_) => "its policies are about other capabilities than this process has".to_owned(),
+            Err(Unchanged::Store(error)) => {
+                return tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the active policy set cannot be read"
+                );
+            }
             Err(unchanged) => unchanged.to_string(),
         };
+        tried.unfit = Some(generation);
         let (mine, active) = (&**current.set.hash(), &*active.hash);
         tracing::error!(active, mine, why, "another policy set is active and cannot be had here: this process denies");
-        false
     }
 
     /// Loads what is proposed now; a bad set leaves the old one active, on record.

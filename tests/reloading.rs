@@ -1,5 +1,8 @@
 //! The active policy set over time and over processes: copies, publishing, going back, history.
 
+mod alternating;
+mod watching;
+
 use countersign::testing::Place;
 use countersign::{ErrorCode, Identity, PolicyRefusal, PolicySets, PolicySource};
 use serde_json::{Value, json};
@@ -42,7 +45,7 @@ async fn told(app: &App) -> Vec<Value> {
 }
 
 fn lines(all: &[Value]) -> String {
-    all.iter().map(|it| format!("{it}\n")).collect()
+    all.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// By any record a process learns of another active set.
@@ -111,6 +114,23 @@ async fn publishing_is_for_every_process_and_on_record_with_who_did_it() {
     ["management.done","user ada",{"action":"publish_policies"}]
     ["management.done","user ada",{"action":"publish_policies"}]
     "#);
+}
+
+#[tokio::test]
+async fn exe_8_what_is_published_amid_a_lost_reply_is_published_once() {
+    let app = process(with(""), &Place::new().unwrap()).await;
+    app.lose_replies(1);
+    admin(&app).publish(with(NO_SEARCH)).await.unwrap();
+    app.lose_commits(1);
+    admin(&app).publish(with("")).await.unwrap();
+    app.break_store(true);
+    let Err(PolicyRefusal::Refused(error)) = admin(&app).publish(with(NO_SEARCH)).await else { panic!("it is done") };
+    assert_eq!(error.code, ErrorCode::AuditUnavailable);
+    app.break_store(false);
+    assert_eq!(search(&app).await, "-");
+    let told = told(&app).await;
+    let kinds: Vec<_> = told[1..].iter().map(|it| it[0].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["policy.loaded", "management.done", "policy.loaded", "management.done"]);
 }
 
 #[tokio::test]
@@ -283,306 +303,4 @@ async fn what_a_set_says_for_the_first_time_is_named_up_to_a_dozen() {
     let changes = history[0].changes.clone().unwrap();
     assert_eq!((changes.added.len(), &*changes.added[0]), (12, "admins-approve-anything"));
     assert_eq!(changes.more, POLICIES.matches("@id(").count() + 1 - 12);
-}
-
-/// Two capabilities and two policies, under which they end in ways that no mixture of the sets could come to.
-mod alternating {
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use countersign::testing::{Entry, TestApp};
-    use countersign::{Capability, Engine, HandlerError, Invocation, PolicySource, Risk, Surface};
-    use serde_json::{Value, json};
-    use tokio::sync::Semaphore;
-
-    use crate::shop::{cast, code};
-
-    const RELOADS: usize = 1_000;
-    const CALLERS: usize = 4;
-
-    /// Under A everything runs, by `a-permit`; under B `b-permit` holds too, and `b-forbid` denies.
-    const A: &str = r#"@id("a-permit") permit (principal, action in Action::"invoke", resource);
-                       @id("a-gate") @hide forbid (principal, action in Action::"invoke", resource) when { context.surface == "mcp" };"#;
-    const B: &str = r#"@id("b-permit") permit (principal, action in Action::"invoke", resource);
-                       @id("b-forbid") @reason("B says no.") forbid (principal, action in Action::"invoke", resource);"#;
-
-    async fn nothing(_: Invocation, (): ()) -> Result<Value, HandlerError> {
-        Ok(json!({}))
-    }
-
-    async fn app(directory: &Path) -> TestApp<()> {
-        let one = |draft: countersign::CapabilityBuilder| {
-            draft.risk(Risk::Low).description("Does nothing.").expose([Surface::Direct]).handler(nothing)
-        };
-        let builder = Engine::builder()
-            .capability(one(Capability::write("do.write")))
-            .capability(one(Capability::read("do.read")))
-            .policies(PolicySource::Directory(directory.into()));
-        TestApp::new(builder, |_| ()).await.unwrap()
-    }
-
-    /// Which set an execution's last word fits, by its policies; `None` for one that says of no set.
-    fn fits(entry: &Entry) -> Option<&'static str> {
-        match &*entry.kind {
-            "capability.started" if entry.data["policies"] == json!([{"effect": "permit", "id": "a-permit"}]) => {
-                Some("A")
-            }
-            "capability.denied" if entry.data["policies"] == json!([{"effect": "forbid", "id": "b-forbid"}]) => {
-                Some("B")
-            }
-            "capability.denied" if entry.data["reason"] == "policy_failed" => None, // it changed three times meanwhile
-            _ => panic!("no set says so: {entry:?}"),
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn no_call_ever_sees_half_a_set() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("all.cedar");
-        std::fs::write(&file, A).unwrap();
-        let app = Arc::new(app(directory.path()).await);
-        let turns = Arc::new(Semaphore::new(0)); // closed at the end
-        let callers = (0..CALLERS).map(|n| {
-            let (app, turns) = (Arc::clone(&app), Arc::clone(&turns));
-            let capability = if n % 2 == 0 { "do.write" } else { "do.read" };
-            tokio::spawn(async move {
-                let mut ends = Vec::new();
-                while let Ok(turn) = turns.acquire().await {
-                    turn.forget();
-                    let outcome = app.on_behalf_of(cast("dana")).invoke(capability, json!({})).await;
-                    ends.push((outcome.execution_id().to_string(), code(&outcome)));
-                }
-                ends
-            })
-        });
-        let callers: Vec<_> = callers.collect();
-        let mut hashes = std::collections::BTreeMap::from([(app.engine().policy_hash(), "A")]);
-        for n in 0..RELOADS {
-            let (text, name) = if n % 2 == 0 { (B, "B") } else { (A, "A") };
-            std::fs::write(&file, text).unwrap();
-            turns.add_permits(CALLERS);
-            let reloaded = app.engine().reload_policies().await.unwrap();
-            assert!(reloaded.changed);
-            assert_eq!(*hashes.entry(reloaded.hash).or_insert(name), name);
-        }
-        turns.close();
-        let mut ends = std::collections::HashMap::new();
-        for caller in callers {
-            ends.extend(caller.await.unwrap());
-        }
-        check(&app, &ends, &hashes).await;
-    }
-
-    /// Every execution has one word about policies, and that, its hash and what the caller got are of one set.
-    async fn check(
-        app: &TestApp<()>,
-        ends: &std::collections::HashMap<String, &'static str>,
-        hashes: &std::collections::BTreeMap<String, &'static str>,
-    ) {
-        let mut counts = std::collections::BTreeMap::<Option<&str>, usize>::new();
-        let trail = app.trail().await;
-        let said = trail.entries().iter().filter(|it| matches!(&*it.kind, "capability.started" | "capability.denied"));
-        for entry in said {
-            let set = fits(entry);
-            let end = ends[entry.execution_id.as_deref().unwrap()];
-            let expected = set.map_or("POLICY_FAILED", |it| if it == "A" { "-" } else { "POLICY_DENIED" });
-            assert_eq!(end, expected, "{entry:?}");
-            if let Some(set) = set {
-                assert_eq!(hashes.get(entry.policy_hash.as_deref().unwrap()), Some(&set), "{entry:?}");
-            }
-            *counts.entry(set).or_default() += 1;
-        }
-        assert_eq!(counts.values().sum::<usize>(), ends.len(), "one word for each call");
-        assert!(counts[&Some("A")] > 100 && counts[&Some("B")] > 100, "{counts:?}");
-        assert!(counts.get(&None).is_none_or(|it| it * 10 < ends.len()), "{counts:?}");
-        assert_eq!(trail.entries().iter().filter(|it| it.kind == "policy.loaded").count(), RELOADS + 1);
-    }
-}
-
-/// A directory that is watched, changed as editors and volumes do.
-mod watching {
-    use std::path::{Path, PathBuf};
-    use std::time::Duration;
-
-    use countersign::PolicySource;
-
-    use super::{NO_SEARCH, PUBLISHERS, admin, search, with};
-    use crate::shop::{App, POLICIES, shop_without_policies};
-
-    const GOOD: &str = "";
-    const BAD: &str = r#"@id("x") permit (principal, action == Action::"orders.refnd", resource);"#;
-
-    struct Watched {
-        app: App,
-        root: tempfile::TempDir,
-    }
-
-    impl Watched {
-        /// `policies` in a directory of its own, made by `prepare`.
-        async fn new(prepare: impl Fn(&Path)) -> Self {
-            let root = tempfile::tempdir().unwrap();
-            prepare(root.path());
-            let source = PolicySource::Directory(root.path().join("policies"));
-            let app = App::with(shop_without_policies().policies(source).watch_policies(true)).await;
-            Self { app, root }
-        }
-
-        async fn plain() -> Self {
-            Self::new(|root| put(&root.join("policies"), GOOD)).await
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.root.path().join(name)
-        }
-
-        /// Lets time pass until it is so. What it waits for is real: the system's events.
-        async fn until(&self, what: &str, it: impl AsyncFn() -> bool) {
-            for _ in 0..1_000 {
-                if it().await {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                self.app.clock().advance(Duration::from_millis(100));
-            }
-            panic!("never {what}");
-        }
-
-        async fn denies(&self) {
-            self.until("denied", async || search(&self.app).await == "POLICY_DENIED").await;
-        }
-
-        async fn allows(&self) {
-            self.until("allowed", async || search(&self.app).await == "-").await;
-        }
-
-        async fn refusals(&self) -> usize {
-            self.app.trail().await.entries().iter().filter(|it| it.kind == "policy.refused").count()
-        }
-    }
-
-    fn text(more: &str) -> String {
-        format!("{POLICIES}{PUBLISHERS}{more}")
-    }
-
-    /// A directory with one file.
-    fn put(directory: &Path, more: &str) {
-        std::fs::create_dir_all(directory).unwrap();
-        std::fs::write(directory.join("shop.cedar"), text(more)).unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_is_written_in_place_or_renamed_over_is_loaded() {
-        let it = Watched::plain().await;
-        put(&it.path("policies"), NO_SEARCH);
-        it.denies().await;
-        std::fs::write(it.path("policies/.shop.cedar.swp"), text(GOOD)).unwrap();
-        std::fs::rename(it.path("policies/.shop.cedar.swp"), it.path("policies/shop.cedar")).unwrap();
-        it.allows().await;
-        std::fs::write(it.path("policies/more.cedar"), NO_SEARCH).unwrap();
-        it.denies().await;
-        std::fs::remove_file(it.path("policies/more.cedar")).unwrap();
-        it.allows().await;
-    }
-
-    #[tokio::test]
-    async fn a_bad_set_is_on_record_once_and_leaves_the_last_good_one_active() {
-        let it = Watched::plain().await;
-        let hash = it.app.engine().policy_hash();
-        put(&it.path("policies"), BAD);
-        it.until("refused", async || it.refusals().await == 1).await;
-        for _ in 0..3 {
-            put(&it.path("policies"), BAD); // the same again
-            it.app.clock().advance(Duration::from_secs(1));
-            assert_eq!(search(&it.app).await, "-");
-        }
-        put(&it.path("policies"), &BAD.replace("refnd", "rfnd"));
-        it.until("refused", async || it.refusals().await == 2).await;
-        assert_eq!(it.app.engine().policy_hash(), hash);
-        put(&it.path("policies"), NO_SEARCH);
-        it.denies().await;
-        assert_eq!(it.refusals().await, 2);
-    }
-
-    #[tokio::test]
-    async fn a_published_set_stays_until_the_watched_files_say_something_else() {
-        let it = Watched::plain().await;
-        admin(&it.app).publish(with(NO_SEARCH)).await.unwrap();
-        let before = it.app.commits();
-        put(&it.path("policies"), "\n// a comment");
-        it.until("proposed", async || it.app.commits() > before).await;
-        assert_eq!(search(&it.app).await, "POLICY_DENIED");
-        put(&it.path("policies"), r#"@id("no-ping") forbid (principal, action == Action::"ping", resource);"#);
-        it.allows().await;
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn the_links_of_a_mounted_volume_are_followed() {
-        use std::os::unix::fs::symlink;
-        // As volumes are mounted: `shop.cedar -> ..data/shop.cedar`, `..data -> ..1`; a new version swaps `..data`.
-        let it = Watched::new(|root| {
-            put(&root.join("policies/..1"), GOOD);
-            symlink("..1", root.join("policies/..data")).unwrap();
-            symlink("..data/shop.cedar", root.join("policies/shop.cedar")).unwrap();
-        })
-        .await;
-        put(&it.path("policies/..2"), NO_SEARCH);
-        symlink("..2", it.path("policies/..tmp")).unwrap();
-        std::fs::rename(it.path("policies/..tmp"), it.path("policies/..data")).unwrap();
-        it.denies().await;
-        assert_eq!(it.refusals().await, 0);
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn the_directory_itself_may_be_a_link_or_be_replaced() {
-        use std::os::unix::fs::symlink;
-        let it = Watched::new(|root| {
-            put(&root.join("one"), GOOD);
-            symlink("one", root.join("policies")).unwrap();
-        })
-        .await;
-        put(&it.path("two"), NO_SEARCH);
-        symlink("two", it.path("next")).unwrap();
-        std::fs::rename(it.path("next"), it.path("policies")).unwrap();
-        it.denies().await;
-        put(&it.path("two"), GOOD); // and what it leads to now is watched
-        it.allows().await;
-        std::fs::remove_file(it.path("policies")).unwrap();
-        put(&it.path("new"), NO_SEARCH);
-        std::fs::rename(it.path("new"), it.path("policies")).unwrap();
-        it.denies().await;
-    }
-
-    #[tokio::test]
-    async fn a_directory_that_vanishes_leaves_its_last_set_active_until_it_is_back() {
-        let it = Watched::plain().await;
-        std::fs::rename(it.path("policies"), it.path("away")).unwrap();
-        it.until("refused", async || it.refusals().await == 1).await;
-        assert_eq!(search(&it.app).await, "-");
-        put(&it.path("policies"), NO_SEARCH);
-        it.denies().await;
-        assert_eq!(it.refusals().await, 1);
-    }
-
-    #[tokio::test]
-    async fn watching_ends_with_the_engine() {
-        let it = Watched::plain().await;
-        let hash = it.app.engine().policy_hash();
-        it.app.engine().shutdown(Duration::from_secs(1)).await;
-        put(&it.path("policies"), NO_SEARCH);
-        for _ in 0..20 {
-            it.app.clock().advance(Duration::from_secs(1));
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(it.app.engine().policy_hash(), hash);
-    }
-
-    #[tokio::test]
-    async fn only_a_directory_can_be_watched() {
-        let place = countersign::testing::Place::new().unwrap();
-        let builder = shop_without_policies().policies(with(GOOD)).watch_policies(true);
-        let built = builder.database(format!("sqlite:{}", place.database().display())).build().await;
-        assert_eq!(built.err().unwrap().problems[0].what, "they are watched, and in no directory");
-    }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::changing::{By, Unchanged, load};
 use super::{PolicyActivation, PolicyReload};
 use crate::actor::Identity;
-use crate::audit::{AuditEvent, EventKind, PolicyOrigin};
+use crate::audit::{Envelope, EventKind, PolicyOrigin};
 use crate::deciding::actor_of;
 use crate::outcome::{Detail, Error};
 use crate::pipeline::{Core, POLICY_TRIES};
@@ -192,9 +192,9 @@ impl PolicySets {
     }
 
     fn by(&self, allowed: &Loaded, action: &'static str) -> By {
-        let kind = EventKind::ManagementDone { action: action.into(), approval_id: None, execution_id: None };
+        let policy_hash = Some(allowed.set.hash().to_string());
         By {
-            envelope: self.event(kind).envelope,
+            envelope: Envelope { policy_hash, ..self.envelope() },
             via: Some(self.via.clone()),
             under: Some(allowed.generation),
             action: Some(action),
@@ -205,18 +205,21 @@ impl PolicySets {
         tracing::info!(action, code = %rejection.code(), cause = &rejection as &dyn std::error::Error, "refused");
         let code = rejection.code();
         let denied = EventKind::ManagementDenied { action: action.into(), approval_id: None, execution_id: None, code };
-        match self.core.store.append(vec![self.event(denied)]).await {
+        let mut event = self.core.management_event(&self.identity, denied);
+        event.envelope.actor = self.envelope().actor;
+        match self.core.store.append(vec![event]).await {
             Ok(()) => rejection.face(),
             Err(error) => Rejection::from(error).face(),
         }
     }
 
-    fn event(&self, kind: EventKind) -> AuditEvent {
-        let mut event = self.core.management_event(&self.identity, kind);
-        if let Some(actor) = &mut event.envelope.actor {
+    /// Whoever vouched for the actor, else who sits there.
+    fn envelope(&self) -> Envelope {
+        let mut envelope = Envelope::of(&self.identity);
+        if let Some(actor) = &mut envelope.actor {
             actor.issuer = actor.issuer.take().or_else(|| self.issuer.clone());
         }
-        event
+        envelope
     }
 }
 

@@ -26,7 +26,9 @@ impl Said {
         let mut digest = Sha256::new();
         let extension = texts.iter().find(|it| it.0 == extend::FILE).map_or("", |it| &it.1);
         digest.update(format!("countersign/said/v1\n{}\n{extension}", extension.len()));
-        policies.values().for_each(|it| digest.update(it));
+        for says in policies.values() {
+            digest.update(says);
+        }
         Ok(Self { policies, digest: hex(&digest.finalize()) })
     }
 
