@@ -173,13 +173,13 @@ mod tests {
         let [event] = trail.unwritten() else { panic!("{:?}", trail.unwritten()) };
         insta::assert_json_snapshot!(serde_json::to_value(&event.kind).unwrap()["data"]["candidate"], @r#"
         {
-          "outcome": "policy_failed",
           "errors": [
             {
-              "policy": "<engine>",
-              "kind": "panic"
+              "kind": "panic",
+              "policy": "<engine>"
             }
-          ]
+          ],
+          "outcome": "policy_failed"
         }
         "#);
         loaded.compare(&mut trail, allow, |_| allow());
