@@ -249,6 +249,7 @@ pub(crate) enum Management {
 }
 
 /// Loads and checks; all problems of all files at once. `Ok` carries the notes and warnings.
+#[cfg_attr(not(any(test, feature = "cli")), expect(dead_code, reason = "the command line loads without an engine"))]
 pub(crate) fn load(
     source: &PolicySource,
     registry: &Registry,

@@ -173,7 +173,7 @@ impl Reader<'_> {
             self.refuse("expires_in", what, "write `@expires_in(\"1h\")`; the units are s, m, h and d");
             return None;
         };
-        Some(Kind::Gate(Gate { requirement: Requirement { kind, quorum }, expires_in }))
+        Some(Kind::Gate(Gate { requirement: Requirement { quorum, kind }, expires_in }))
     }
 }
 

@@ -50,7 +50,7 @@ impl Said {
         let removed = named(before.keys().filter(|it| !self.policies.contains_key(*it)).collect());
         let differs = |(id, says): &(&String, &String)| before.get(*id).is_some_and(|it| it != *says);
         let changed = named(self.policies.iter().filter(differs).map(|it| it.0).collect());
-        PolicyChanges { added, removed, changed, more }
+        PolicyChanges { added, changed, more, removed }
     }
 }
 

@@ -188,7 +188,7 @@ fn by_the_book(rules: &[Rule], request: &Request, entities: &Entities, covers: O
     if lifted {
         return Decision::Allow { policies: refs(&all) };
     }
-    let requirements = types.into_iter().map(|(kind, quorum)| Requirement { kind, quorum }).collect();
+    let requirements = types.into_iter().map(|(kind, quorum)| Requirement { quorum, kind }).collect();
     Decision::RequireApproval(Gates { requirements, expires_in: life, reasons, policies: refs(&all) })
 }
 
