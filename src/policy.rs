@@ -41,7 +41,7 @@ use serde_json::Value;
 
 pub(crate) use self::request::Principal;
 pub(crate) use self::said::Said;
-use crate::actor::Identity;
+use crate::actor::{ActorKind, Identity};
 use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::{Governed, RequiresApproval, Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -151,6 +151,18 @@ pub(crate) enum Decision {
     Deny { reason: Option<String>, policies: Vec<PolicyRef> },
     RequireApproval(Gates),
     Failed(Vec<PolicyError>),
+}
+
+impl Decision {
+    /// APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
+    pub(crate) fn of_actor(self, identity: &Identity) -> Self {
+        match self {
+            Self::RequireApproval(gates) if identity.actor().is_some_and(|it| it.kind == ActorKind::Anonymous) => {
+                Self::Deny { reason: None, policies: gates.policies }
+            }
+            other => other,
+        }
+    }
 }
 
 /// What a person must lift: one request for all gates.

@@ -1,7 +1,7 @@
 //! A candidate policy set beside the active one: what it would have said is on record, and changes nothing.
 
 use countersign::testing::Place;
-use countersign::{ErrorCode, PolicyRefusal, PolicySource, Surface};
+use countersign::{ErrorCode, Outcome, PolicyRefusal, PolicySource, Surface};
 use serde_json::{Value, json};
 
 use crate::shop::{App, POLICIES, act, cast, code, json_of, omar, refund, shop, shop_without_policies, texts};
@@ -148,6 +148,71 @@ async fn no_candidate_affects_any_call() {
     for more in [hide, deny, gate, allow] {
         assert!(ends(&beside(more).await).await == expected, "{more}");
     }
+}
+
+/// What the policies of the first one said of an execution, by its trail; what the candidate said otherwise of it.
+async fn said(app: &App, outcome: &Outcome) -> (String, Option<(String, String)>) {
+    let trail = app.trail_of(outcome.execution_id()).await;
+    let of = |kind: &str| trail.entries().iter().find(|it| it.kind == kind);
+    let word = match of("capability.denied") {
+        Some(denied) if denied.data["reason"] == "policy_denied" => "deny",
+        Some(denied) => denied.data["reason"].as_str().unwrap(),
+        None if of("capability.approval_requested").is_some() => "require_approval",
+        None => "allow",
+    };
+    let word_of = |it: &Value| it["outcome"].as_str().unwrap().to_owned();
+    let difference =
+        of("policy.shadow_difference").map(|it| (word_of(&it.data["active"]), word_of(&it.data["candidate"])));
+    (word.to_owned(), difference)
+}
+
+#[tokio::test]
+async fn what_a_candidate_says_is_what_it_would_do() {
+    let sets = [
+        POLICIES.to_owned(),
+        POLICIES.replace("context.input.amountCents > 50000", "context.input.amountCents > 50"),
+        POLICIES.replace("@quorum(\"2\")", ""),
+        POLICIES.replace("\"mcp\"", "\"direct\""),
+        POLICIES.replace("context.input.a * 2000 > 100", "context.input.a > 100"),
+        format!(
+            "{POLICIES}@id(\"gate\") @approval(\"manager\") forbid (principal, action in Action::\"invoke\", resource);"
+        ),
+        format!("{POLICIES}@id(\"all\") permit (principal, action in Action::\"invoke\", resource);"),
+    ];
+    let calls = [
+        ("orders.search", json!({"query": "x"})),
+        ("orders.refund", refund("ord_1", 100)),
+        ("orders.refund", refund("ord_1", 60_000)),
+        ("orders.refund", refund("ord_1", 500_000)),
+        ("ghost.read", json!({})),
+        ("ping", json!({})),
+        ("sums.add", json!({"a": 0})),
+        ("sums.add", json!({"a": 9_007_199_254_740_991_i64})),
+        ("payouts.send", json!({"to": "x", "amountCents": 1})),
+        ("gifts.send", json!({})),
+    ];
+    let mut differences = 0;
+    for at in 0..sets.len() {
+        let (active, candidate) = (&sets[at], &sets[(at + 1) % sets.len()]);
+        let live = App::with(shop_without_policies().policies(texts(active)).shadow_policies(texts(candidate))).await;
+        let next = App::with(shop_without_policies().policies(texts(candidate))).await;
+        for (capability, input) in &calls {
+            for who in ["dana", "nightly", "anonymous"] {
+                let ask = async |app: &App| said(app, &app.caller(who).invoke(*capability, input.clone()).await).await;
+                let ((now, difference), (then, _)) = (ask(&live).await, ask(&next).await);
+                let at = format!("{at} {capability} {input} {who}");
+                differences += usize::from(difference.is_some());
+                match difference {
+                    None => assert_eq!(now, then, "{at}"),
+                    Some((active, candidate)) if candidate == "visible" => {
+                        assert!(active == now && then != "hidden", "{at}");
+                    }
+                    Some(told) => assert_eq!(told, (now, then), "{at}"),
+                }
+            }
+        }
+    }
+    assert!(differences > 30, "{differences}");
 }
 
 #[tokio::test]

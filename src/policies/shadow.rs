@@ -44,7 +44,10 @@ impl Shadow {
     fn decision(&self, asked: &Asked<'_>, input: &Value, covers: Option<&Covers>) -> View {
         self.with_principal(asked, |principal| match shown(&self.set, principal, asked) {
             Visibility::Visible => View::from(&match principal {
-                Ok(it) => self.set.decide(it, asked.identity, asked.now, asked.capability, input, covers),
+                Ok(it) => {
+                    let decision = self.set.decide(it, asked.identity, asked.now, asked.capability, input, covers);
+                    decision.of_actor(asked.identity)
+                }
                 Err(errors) => Decision::Failed(errors.clone()),
             }),
             concealed => View::from(&concealed),

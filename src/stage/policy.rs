@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::actor::ActorKind;
 use crate::audit::PolicyRef;
 use crate::caller::Presented;
 use crate::policies::Asked;
@@ -51,10 +50,6 @@ fn decide_with(trail: &mut Trail, valid: Valid, presented: Option<Arc<Presented>
     policies.compare_decided(trail, &asked, (&valid.input.value, covers.as_ref()), &decision);
     match decision {
         Decision::Allow { policies } => Ok(Permit { valid, presented, gates: None, policies }),
-        // APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
-        Decision::RequireApproval(gates) if valid.exposed.identified.actor().kind == ActorKind::Anonymous => {
-            Err(Rejection::PolicyDenied { reason: None, policies: gates.policies })
-        }
         Decision::RequireApproval(gates) => {
             let policies = gates.policies.clone();
             Ok(Permit { valid, presented, gates: Some(gates), policies })
@@ -71,7 +66,8 @@ fn evaluate(trail: &Trail, valid: &Valid, covers: Option<&Covers>) -> Decision {
         Err(errors) => return Decision::Failed(errors.clone()),
     };
     let (identity, set) = (&exposed.identified.call().identity, &exposed.policies.set);
-    set.decide(principal, identity, trail.now(), &exposed.capability, &valid.input.value, covers)
+    let decision = set.decide(principal, identity, trail.now(), &exposed.capability, &valid.input.value, covers);
+    decision.of_actor(identity)
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).
