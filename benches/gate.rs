@@ -7,7 +7,7 @@ use countersign::{CapabilityId, ExecutionId, Filter, JsonInput};
 
 use crate::Failure;
 use crate::floor::Floor;
-use crate::shop::{dana, directory, engine, input, name};
+use crate::shop::{builder, dana, directory, engine, input, name, source};
 use crate::table::{Table, Target, each, median, now};
 
 /// Policies of one capability.
@@ -22,11 +22,13 @@ pub(crate) async fn measure(table: &mut Table) -> Result<(), Failure> {
     let few = Side::new(1, "", directory.path(), "few.db").await?;
     let many = Side::new(MANY, "", directory.path(), "many.db").await?;
     let hiding = Side::new(1, HIDE, directory.path(), "hiding.db").await?;
+    let shadowed = Side::shadowed(directory.path(), "shadowed.db").await?;
     let floor = Floor::new(&few.gate.schema(), &rules(0), &few.input_schema)?;
     if !floor.lets_pass()? {
         return Err("the floor refuses what the engine lets pass".into());
     }
-    let (mut of_floor, mut of_few, mut of_many, mut of_hiding) = (vec![], vec![], vec![], vec![]);
+    let (mut of_floor, mut of_few, mut of_many) = (vec![], vec![], vec![]);
+    let (mut of_hiding, mut of_shadowed) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         let began = now();
         for _ in 0..CALLS {
@@ -36,11 +38,14 @@ pub(crate) async fn measure(table: &mut Table) -> Result<(), Failure> {
         of_few.push(few.round().await?);
         of_many.push(many.round().await?);
         of_hiding.push(hiding.round().await?);
+        of_shadowed.push(shadowed.round().await?);
     }
-    let [floor, few, many, hiding] = [of_floor, of_few, of_many, of_hiding].map(|it| median(&it));
+    let [floor, few, many, hiding, shadowed] =
+        [of_floor, of_few, of_many, of_hiding, of_shadowed].map(|it| median(&it));
     let limit = Target::AtMost;
     table.judge("gate, 10 policies : by hand", (few, floor), "us", limit(1.5));
     table.judge("gate, 1,000 policies : 10 policies", (many, few), "us", limit(1.3));
+    table.judge("gate with a candidate that denies : gate, 10 policies", (shadowed, few), "us", limit(2.0));
     table.compare("gate, 10 policies and a hide : by hand without it", (hiding, floor), "us");
     Ok(())
 }
@@ -57,10 +62,20 @@ struct Side {
 impl Side {
     async fn new(count: usize, more: &str, at: &std::path::Path, database: &str) -> Result<Self, Failure> {
         let policies: String = (0..count).map(rules).chain([more.to_owned()]).collect();
-        let engine = engine(count, &policies, at, database).await?;
+        Self::of(&engine(count, &policies, at, database).await?).await
+    }
+
+    /// Ten policies beside ten others that say no: the difference is written down, too.
+    async fn shadowed(at: &std::path::Path, database: &str) -> Result<Self, Failure> {
+        let candidate = rules(0).replace("principal in Role::\"support\"", "principal in Role::\"trainee\"");
+        let builder = builder(1, &rules(0), at, database).shadow_policies(source(&candidate));
+        Self::of(&builder.build().await?).await
+    }
+
+    async fn of(engine: &countersign::Engine) -> Result<Self, Failure> {
         let listed = engine.on_behalf_of(dana(), ()).capabilities(Filter::all().ids([name(0)])).await?;
         let listed = listed.into_iter().next().ok_or("nothing is listed")?;
-        let gate = Gate::new(&engine, dana());
+        let gate = Gate::new(engine, dana());
         let (execution, input) = ("0192f0c1-a2b3-7c5d-8e9f-0123456789ab".into(), input().into());
         Ok(Self { gate, capability: listed.id, execution, input, input_schema: (*listed.input_schema).clone() })
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use countersign::{
-    Actor, Capability, CapabilityBuilder, Engine, HandlerError, Identity, Invocation, PolicySource, Risk, Surface,
+    Actor, Capability, CapabilityBuilder, Engine, EngineBuilder, HandlerError, Identity, Invocation, PolicySource,
+    Risk, Surface,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,15 +84,20 @@ pub(crate) fn source(text: &str) -> PolicySource {
     PolicySource::Files(files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec())
 }
 
-/// An engine with so many capabilities on a new database in `directory`.
+/// An engine to be, with so many capabilities on a new database in `directory`.
+pub(crate) fn builder(count: usize, policies: &str, directory: &Path, database: &str) -> EngineBuilder {
+    let url = format!("sqlite:{}", directory.join(database).display());
+    Engine::builder().capabilities(capabilities(count)).policies(source(policies)).database(url)
+}
+
+/// As [`builder`], built.
 pub(crate) async fn engine(
     count: usize,
     policies: &str,
     directory: &Path,
     database: &str,
 ) -> Result<Engine, countersign::BuildError> {
-    let url = format!("sqlite:{}", directory.join(database).display());
-    Engine::builder().capabilities(capabilities(count)).policies(source(policies)).database(url).build().await
+    builder(count, policies, directory, database).build().await
 }
 
 /// A directory on the disk that holds the build, since a temporary one may be in memory.

@@ -1,11 +1,15 @@
 //! Audit events: one type, one shape, whatever the outcome. Ids, hashes, classifications and durations: never input
 //! or output (INV-9).
 
+mod policies;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::policies::MAX_NAMED;
+pub use self::policies::{PolicyChanges, PolicyOrigin, PolicyOutcome, PolicyView};
 use crate::actor::{ActorKind, Client, Identity, Surface};
 use crate::capability::{Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -325,10 +329,21 @@ pub enum EventKind {
     },
     #[serde(rename = "policy.loaded")]
     PolicyLoaded {
+        /// Absent if what the set before it said is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changes: Option<PolicyChanges>,
         files: usize,
+        /// Counts the changes of the active set from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        generation: Option<i64>,
+        #[serde(default)]
+        origin: PolicyOrigin,
         policy_hash: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         previous_hash: Option<String>,
+        /// How it came in, if somebody brought it: a surface, or `cli`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<String>,
     },
     #[serde(rename = "policy.refused")]
     PolicyRefused {
@@ -337,6 +352,8 @@ pub enum EventKind {
         previous_hash: Option<String>,
         problems: usize,
     },
+    #[serde(rename = "policy.shadow_difference")]
+    PolicyShadowDifference { active: PolicyView, candidate: PolicyView, candidate_hash: String },
     #[serde(rename = "auth.failed")]
     AuthFailed { count: u64, reason: String },
 }
@@ -365,6 +382,7 @@ impl EventKind {
             Self::ManagementDone { .. } => "management.done",
             Self::PolicyLoaded { .. } => "policy.loaded",
             Self::PolicyRefused { .. } => "policy.refused",
+            Self::PolicyShadowDifference { .. } => "policy.shadow_difference",
             Self::AuthFailed { .. } => "auth.failed",
         }
     }
@@ -392,6 +410,7 @@ impl EventKind {
             | Self::ManagementDone { .. }
             | Self::PolicyLoaded { .. }
             | Self::PolicyRefused { .. }
+            | Self::PolicyShadowDifference { .. }
             | Self::AuthFailed { .. } => false,
         }
     }

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::pipeline::Core;
-use crate::policies::Policies;
+use crate::policies::{self, Around, Policies};
 use crate::policy::PolicySource;
 use crate::registry::{self, Registry};
 use crate::resource::{EntityProvider, Resources};
@@ -33,6 +33,8 @@ pub(crate) enum Role {
     Visits,
     /// Only reads: its policy set never becomes the active one, so nothing could begin.
     Looks,
+    /// Proposes no policies: it takes what is active as it is. As [`Self::Looks`] where nothing is.
+    Follows,
 }
 
 /// See [`EngineBuilder::lease`].
@@ -50,6 +52,8 @@ pub struct EngineBuilder<C = ()> {
     capabilities: Vec<Capability<C>>,
     layers: Vec<Layer<C>>,
     policies: PolicySource,
+    watches: bool,
+    shadow: Option<PolicySource>,
     database: Option<String>,
     key: KeySource,
     lease: Duration,
@@ -70,6 +74,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             capabilities: Vec::new(),
             layers: Vec::new(),
             policies: PolicySource::Files(Vec::new()),
+            watches: false,
+            shadow: None,
             database: None,
             key: KeySource::File,
             lease: LEASE,
@@ -106,6 +112,21 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// Where the policies are: a directory, or texts (default: none, which denies everything).
     pub fn policies(mut self, source: impl Into<PolicySource>) -> Self {
         self.policies = source.into();
+        self
+    }
+
+    /// Loads the policies again whenever their directory changes and has been quiet for 300 ms (default: no). A bad set
+    /// leaves the last good one active, and `policy.refused` on record, once for each content. Until the shutdown.
+    pub fn watch_policies(mut self, watch: bool) -> Self {
+        self.watches = watch;
+        self
+    }
+
+    /// A candidate set that is asked beside the active one on every call of this process (default: none). What it says
+    /// otherwise is on the call's record as `policy.shadow_difference`; it never affects a call. A candidate that does not
+    /// load is a problem like any other.
+    pub fn shadow_policies(mut self, candidate: impl Into<PolicySource>) -> Self {
+        self.shadow = Some(candidate.into());
         self
     }
 
@@ -213,8 +234,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             let what = "the time for which they are kept is out of bounds";
             problems.push(Problem::new("decision records", what, "choose 1 h to 3,660 d"));
         }
+        let is_watching = self.watches && self.role == Role::Serves;
+        let watched = watched(&self.policies, is_watching).map_err(|found| problems.push(found));
         // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
-        let (Ok(registry), Ok(path)) = (registry, path) else { return Err(BuildError { problems }) };
+        let (Ok(registry), Ok(path), Ok(watched)) = (registry, path, watched) else {
+            return Err(BuildError { problems });
+        };
         if !problems.is_empty() {
             return Err(BuildError { problems });
         }
@@ -232,8 +257,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.store_probe,
         };
         let store = Store::open(config).await.map_err(|error| BuildError { problems: vec![Problem::from(error)] })?;
-        let opened = Policies::open(self.policies, self.role, &registry, &store, &clock, &ids).await;
+        let around = Around { registry: &registry, store: &store, clock: &clock, ids: &ids };
+        let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
+        if let Some(candidate) = &self.shadow {
+            policies.shadow_from(candidate, &registry).await.map_err(|problems| BuildError { problems })?;
+        }
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),
             registry,
@@ -250,12 +279,26 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(Arc::clone(&core).reconcile_by_hooks(self.sweep));
         }
+        if let Some(directory) = watched {
+            spawn(policies::watch(Arc::downgrade(&core), directory, core.clock.clone(), core.stop.clone()));
+        }
         Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
     }
 }
 
+/// The directory that is to be watched.
+fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>, Problem> {
+    match (policies, is_watching) {
+        (_, false) => Ok(None),
+        (PolicySource::Directory(it), true) => Ok(Some(it.clone())),
+        (PolicySource::Files(_), true) => {
+            Err(Problem::new("the policies", "they are watched, and in no directory", "name a directory"))
+        }
+    }
+}
+
 /// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
-#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker")]
+#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker, the watcher of policies")]
 fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(worker);
 }

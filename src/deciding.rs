@@ -9,7 +9,7 @@ use crate::canonical;
 use crate::id::random;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::Core;
-use crate::policy::{ManageAction, Managed, Management};
+use crate::policy::{ManageAction, Managed, Management, PolicySet};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
 use crate::stage::approval::code_of;
@@ -262,7 +262,18 @@ impl Core {
         managed: &Managed<'_>,
         identity: &Identity,
     ) -> Result<(), ErrorCode> {
-        match self.policies.current().set.manage(action, managed, identity, self.clock.now()) {
+        self.may_under(&self.policies.current().set, action, managed, identity)
+    }
+
+    /// As [`Self::may`], by this policy set.
+    pub(crate) fn may_under(
+        &self,
+        set: &PolicySet,
+        action: ManageAction,
+        managed: &Managed<'_>,
+        identity: &Identity,
+    ) -> Result<(), ErrorCode> {
+        match set.manage(action, managed, identity, self.clock.now()) {
             Management::Allow => Ok(()),
             Management::Deny => Err(ErrorCode::PolicyDenied),
             Management::Failed(errors) => {

@@ -13,7 +13,7 @@ use crate::executions::Executions;
 use crate::handler::HandlerError;
 use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
 use crate::pipeline::Core;
-use crate::policies::PolicyReload;
+use crate::policies::{By, PolicyReload, PolicySets};
 use crate::{BoxError, BoxFuture, BuildError};
 
 /// Lets agents request an application's capabilities, and signs off every call. Cheap to clone.
@@ -94,13 +94,20 @@ impl<C: Send + Sync + 'static> Engine<C> {
     }
 
     /// Loads the policies again from where they came from. A good set becomes active for every process that shares
-    /// the database; a bad one leaves the old set active, and `policy.refused` on record.
+    /// the database; a bad one leaves the old set active, and `policy.refused` on record. A set that was published
+    /// stays until the files say something else than when they were last loaded.
     ///
     /// # Errors
     /// Every problem of every file.
     pub async fn reload_policies(&self) -> Result<PolicyReload, BuildError> {
-        let Core { policies, registry, store, clock, ids, .. } = &*self.core;
-        policies.reload(registry, store, clock, ids).await
+        Ok(self.core.policies.reload(self.core.around(), &By::process()).await?)
+    }
+
+    /// Policy sets: their history, publishing them, going back. Policies themselves say who may.
+    pub fn policies(&self, identity: impl Into<Identity>) -> PolicySets {
+        let identity = identity.into().on(Surface::Direct);
+        let via = identity.surface.as_str().to_owned();
+        PolicySets { core: Arc::clone(&self.core), identity, via, issuer: None }
     }
 
     /// The hash of the policy set that this process decides by.

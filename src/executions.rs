@@ -123,10 +123,8 @@ impl Executions {
         let agent: AgentInvocationInfo =
             serde_json::from_str(&record.agent).map_err(|_| Rejection::Internal("an execution without its caller"))?;
         let requester = Identity::new((*agent.actor).clone());
-        self.core.may(ManageAction::Reconcile, &Managed::Engine, &self.identity).map_err(|code| match code {
-            ErrorCode::PolicyFailed => Rejection::PolicyFailed(Vec::new()),
-            _ => Rejection::PolicyDenied { reason: None, policies: Vec::new() },
-        })?;
+        let allowed = self.core.may(ManageAction::Reconcile, &Managed::Engine, &self.identity);
+        allowed.map_err(Rejection::management)?;
         if is_requester(&self.identity, &requester) {
             let reason = Some("Nobody settles their own execution.".into());
             return Err(Rejection::PolicyDenied { reason, policies: Vec::new() });

@@ -51,8 +51,8 @@ pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
 pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict};
 pub use approver::{ApprovalHandler, InlineDecision};
 pub use audit::{
-    ActorRef, ApproverRef, AuditEvent, DecisionData, DenialReason, Envelope, EventKind, Executed, PolicyError,
-    PolicyRef, ReconciledBy, ReconciledTo, Requirement,
+    ActorRef, ApproverRef, AuditEvent, DecisionData, DenialReason, Envelope, EventKind, Executed, PolicyChanges,
+    PolicyError, PolicyOrigin, PolicyOutcome, PolicyRef, PolicyView, ReconciledBy, ReconciledTo, Requirement,
 };
 pub use builder::{BuildError, EngineBuilder, Problem};
 pub use caller::{Caller, Execution, Invoke, JsonInput};
@@ -68,7 +68,7 @@ pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
 pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
-pub use policies::PolicyReload;
+pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource};
 pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 pub use stage::{Output, Stage};

@@ -34,7 +34,7 @@ use crate::trail::{StageProbe, Trail, is_locator};
 use crate::{ApprovalId, Identity};
 
 /// How often a changed policy set sends a call back to stage 5 before it is refused.
-const POLICY_TRIES: u32 = 3;
+pub(crate) const POLICY_TRIES: u32 = 3;
 
 /// Everything that executions share.
 pub(crate) struct Core {

@@ -1,16 +1,32 @@
-//! The active policy set of an engine: loaded, followed, swapped.
+//! The active policy set of an engine: proposed, followed, swapped.
+//!
+//! Files are proposals. The row in the store decides, and beside it are copies of what it names, so that every process
+//! can have the active set, whatever its own files say.
+
+mod changing;
+mod history;
+mod sets;
+mod shadow;
+mod watch;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::audit::{AuditEvent, Envelope, EventKind};
+use tokio::sync::Mutex;
+
+pub(crate) use self::changing::{Around, By, Unchanged};
+pub use self::history::PolicyActivation;
+pub use self::sets::{PolicyCheck, PolicyRefusal, PolicySets};
+pub(crate) use self::shadow::{Asked, shown};
+pub(crate) use self::watch::watch;
+
+use self::changing::{content, copied, load, make_active, propose, refuse};
+use self::shadow::Shadow;
+use crate::audit::PolicyOrigin;
 use crate::builder::{BuildError, Problem, Role};
-use crate::clock::Clock;
-use crate::id::Ids;
-use crate::policy::{self, PolicyProblem, PolicySet, PolicySource};
+use crate::policy::{PolicyProblem, PolicySet, PolicySource};
 use crate::registry::Registry;
-use crate::store::op::{Activate, Active};
-use crate::store::{Store, StoreError};
-use crate::{BoxError, Identity};
+use crate::store::Store;
+use crate::store::op::{Activated, Active};
 
 /// The generation of a set that only looks.
 const NEVER_ACTIVE: i64 = -1;
@@ -19,17 +35,34 @@ const NEVER_ACTIVE: i64 = -1;
 pub(crate) struct Loaded {
     pub(crate) set: Arc<PolicySet>,
     pub(crate) generation: i64,
+    /// A candidate that is asked beside it.
+    shadow: Option<Shadow>,
 }
 
-/// The active set, and where its proposals come from.
+impl Loaded {
+    fn new(set: Arc<PolicySet>, generation: i64) -> Self {
+        Self { set, generation, shadow: None }
+    }
+}
+
+/// The active set, and where this process's proposals come from.
 pub(crate) struct Policies {
     source: PolicySource,
     current: RwLock<Arc<Loaded>>,
     /// One change at a time.
-    changing: tokio::sync::Mutex<()>,
+    changing: Mutex<Tried>,
 }
 
-/// What a reload did.
+/// What need not be tried again.
+#[derive(Default)]
+struct Tried {
+    /// The content of this process's files when they were last loaded, whatever came of it.
+    content: Option<String>,
+    /// The generation of an active set that cannot be had here, however often it is tried.
+    unfit: Option<i64>,
+}
+
+/// What a change of the policies did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyReload {
     /// The active set's hash.
@@ -41,41 +74,19 @@ pub struct PolicyReload {
 }
 
 impl Policies {
-    /// Loads what is proposed and makes it the active set.
+    /// Loads what is proposed and makes it the active set, unless something else was published since it was proposed.
     pub(crate) async fn open(
         source: PolicySource,
         role: Role,
-        registry: &Arc<Registry>,
-        store: &Store,
-        clock: &Clock,
-        ids: &Ids,
+        around: Around<'_>,
     ) -> Result<(Self, Vec<PolicyProblem>), Vec<Problem>> {
-        let (set, notes) = match load(&source, registry).await {
-            Ok(loaded) => loaded,
-            Err(problems) if role == Role::Looks => {
-                return Err(problems.iter().filter(|it| it.fatal).map(Problem::from).collect());
-            }
-            Err(problems) => {
-                let refused = refused(None, &problems);
-                if let Err(error) = store.append(vec![event(clock, ids, refused)]).await {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a refused policy set is not on record");
-                }
-                return Err(problems.iter().filter(|it| it.fatal).map(Problem::from).collect());
-            }
+        let followed = if role == Role::Follows { active(around).await? } else { None };
+        let (loaded, content, notes) = match followed {
+            Some(loaded) => (loaded, None, Vec::new()),
+            None => first(&source, role, around).await?,
         };
-        let generation = match role {
-            Role::Looks => NEVER_ACTIVE,
-            Role::Serves | Role::Visits => {
-                let active = activate(&set, store, clock, ids).await;
-                active.map(|it| it.generation).map_err(|error| {
-                    let what = format!("the policy set cannot be activated: {error}");
-                    vec![Problem::new("the database", what, "see to it, then start again")]
-                })?
-            }
-        };
-        let current = Loaded { set: Arc::new(set), generation };
-        let current = RwLock::new(Arc::new(current));
-        Ok((Self { source, current, changing: tokio::sync::Mutex::new(()) }, notes))
+        let (current, tried) = (RwLock::new(Arc::new(loaded)), Tried { content, unfit: None });
+        Ok((Self { source, current, changing: Mutex::new(tried) }, notes))
     }
 
     /// The set that this process decides by.
@@ -83,98 +94,175 @@ impl Policies {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The candidate stays.
     fn swap(&self, set: Arc<PolicySet>, generation: i64) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Loaded { set, generation });
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let shadow = current.shadow.as_ref().map(|it| Shadow::new(Arc::clone(&it.set), &set));
+        *current = Arc::new(Loaded { set, generation, shadow });
     }
 
-    /// The active set, which another process may have changed: files are proposals, the row decides.
+    /// Another candidate, or none, from the next call on.
+    pub(crate) fn shadow(&self, candidate: Option<Arc<PolicySet>>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let (set, generation) = (Arc::clone(&current.set), current.generation);
+        let shadow = candidate.map(|it| Shadow::new(it, &set));
+        *current = Arc::new(Loaded { set, generation, shadow });
+    }
+
+    /// A candidate that is there from the start.
+    pub(crate) async fn shadow_from(
+        &self,
+        source: &PolicySource,
+        registry: &Arc<Registry>,
+    ) -> Result<(), Vec<Problem>> {
+        let (set, _) = load(source, registry).await.1.map_err(|it| Unchanged::Problems(it).into_problems())?;
+        self.shadow(Some(Arc::new(set)));
+        Ok(())
+    }
+
+    /// The active set, which another process may have changed.
     ///
-    /// If this process cannot have the active set, it stays with its own, whose begins the store then refuses.
+    /// If this process cannot have the active set, it stays with its own, under which nothing runs.
     pub(crate) async fn follow(&self, registry: &Arc<Registry>, store: &Store) -> Arc<Loaded> {
         let current = self.current();
-        if current.generation == store.generation() {
+        if current.generation == store.generation() || current.generation == NEVER_ACTIVE {
             return current;
         }
-        let _one = self.changing.lock().await;
+        let mut tried = self.changing.lock().await;
         match store.active().await {
-            Ok(Some(active)) if active.generation != self.current().generation => {
-                self.adopt(&active, registry).await;
+            Ok(Some(active)) => {
+                let is_new = active.generation != self.current().generation && tried.unfit != Some(active.generation);
+                if is_new {
+                    self.adopt(&active, registry, store, &mut tried).await;
+                }
             }
-            Ok(_) => {}
+            Ok(None) => {}
             Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "the active policy set is unknown"),
         }
         self.current()
     }
 
-    async fn adopt(&self, active: &Active, registry: &Arc<Registry>) {
-        let current = self.current();
+    async fn adopt(&self, active: &Active, registry: &Arc<Registry>, store: &Store, tried: &mut Tried) {
+        let (current, generation) = (self.current(), active.generation);
         if **current.set.hash() == *active.hash {
-            return self.swap(Arc::clone(&current.set), active.generation);
+            return self.swap(Arc::clone(&current.set), generation);
         }
-        match load(&self.source, registry).await {
-            Ok((set, _)) if **set.hash() == *active.hash => self.swap(Arc::new(set), active.generation),
-            Ok(_) | Err(_) => tracing::error!(
-                active = active.hash,
-                mine = &**current.set.hash(),
-                "another process made another policy set active; until this one has it, it denies"
-            ),
-        }
+        let why = match copied(&active.hash, registry, store).await {
+            Ok(set) if **set.hash() == *active.hash => return self.swap(Arc::new(set), generation),
+            Ok(_) => "its policies are about other capabilities than this process has".to_owned(),
+            Err(Unchanged::Store(error)) => {
+                return tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the active policy set cannot be read"
+                );
+            }
+            Err(unchanged) => unchanged.to_string(),
+        };
+        tried.unfit = Some(generation);
+        let (mine, active) = (&**current.set.hash(), &*active.hash);
+        tracing::error!(active, mine, why, "another policy set is active and cannot be had here: this process denies");
     }
 
     /// Loads what is proposed now; a bad set leaves the old one active, on record.
-    pub(crate) async fn reload(
+    pub(crate) async fn reload(&self, around: Around<'_>, by: &By) -> Result<PolicyReload, Unchanged> {
+        let mut tried = self.changing.lock().await;
+        let (content, loaded) = load(&self.source, around.registry).await;
+        tried.content = Some(content);
+        self.proposed(loaded, around, by).await
+    }
+
+    /// As [`Self::reload`], if the files' content is another one than when they were last loaded. A bad set is on record
+    /// once.
+    pub(crate) async fn reload_changed(&self, around: Around<'_>) {
+        let mut tried = self.changing.lock().await;
+        if tried.content.is_some() && tried.content == content(&self.source).await {
+            return;
+        }
+        let (content, loaded) = load(&self.source, around.registry).await;
+        tried.content = Some(content);
+        match self.proposed(loaded, around, &By::process()).await {
+            Ok(PolicyReload { hash, changed, .. }) => tracing::info!(hash, changed, "policies were loaded anew"),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "the policies on disk are not the active ones");
+            }
+        }
+    }
+
+    async fn proposed(
         &self,
-        registry: &Arc<Registry>,
-        store: &Store,
-        clock: &Clock,
-        ids: &Ids,
-    ) -> Result<PolicyReload, BuildError> {
-        let _one = self.changing.lock().await;
-        let audit = |error: StoreError| BuildError {
-            problems: vec![Problem::new("the database", error.to_string(), "see to it, then reload again")],
+        loaded: changing::Checked,
+        around: Around<'_>,
+        by: &By,
+    ) -> Result<PolicyReload, Unchanged> {
+        let before = self.current();
+        let (set, notes) = match loaded {
+            Ok(loaded) => loaded,
+            Err(problems) => return Err(refuse(problems, Some(&before.set), around, by).await),
         };
-        match load(&self.source, registry).await {
-            Ok((set, notes)) => {
-                let before = self.current();
-                let active = activate(&set, store, clock, ids).await.map_err(audit)?;
-                let changed = before.set.hash() != set.hash();
-                self.swap(Arc::new(set), active.generation);
-                Ok(PolicyReload { hash: active.hash, changed, notes })
+        let now = propose(set, Some(&before.set), around, by).await?;
+        let hash = now.set.hash().to_string();
+        let changed = *hash != **before.set.hash();
+        self.swap(now.set, now.generation);
+        Ok(PolicyReload { hash, changed, notes })
+    }
+
+    /// Makes a set active that somebody chose.
+    pub(crate) async fn choose(
+        &self,
+        source: &PolicySource,
+        origin: PolicyOrigin,
+        around: Around<'_>,
+        by: &By,
+    ) -> Result<PolicyReload, Unchanged> {
+        let (set, notes) = match load(source, around.registry).await.1 {
+            Ok(loaded) => loaded,
+            Err(problems) => return Err(refuse(problems, Some(&self.current().set), around, by).await),
+        };
+        let _one = self.changing.lock().await;
+        match make_active(&set, origin, Some(&self.current().set), around, by).await? {
+            Activated::Done { generation, changed } => {
+                let hash = set.hash().to_string();
+                self.swap(Arc::new(set), generation);
+                Ok(PolicyReload { hash, changed, notes })
             }
-            Err(problems) => {
-                let refused = refused(Some(self.current().set.hash().to_string()), &problems);
-                store.append(vec![event(clock, ids, refused)]).await.map_err(audit)?;
-                Err(BuildError { problems: problems.iter().filter(|it| it.fatal).map(Problem::from).collect() })
-            }
+            Activated::Kept(_) => Err(Unchanged::Overtaken),
         }
     }
 }
 
-/// Parsing and validating take tens of milliseconds: not on a worker thread of the runtime.
-async fn load(
-    source: &PolicySource,
-    registry: &Arc<Registry>,
-) -> Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>> {
-    let (source, registry) = (source.clone(), Arc::clone(registry));
-    let loaded = tokio::task::spawn_blocking(move || policy::load(&source, &registry)).await;
-    loaded.unwrap_or_else(|error| Err(vec![PolicyProblem::internal(&BoxError::from(error))]))
+/// What is active, as far as it means anything to these capabilities.
+async fn active(around: Around<'_>) -> Result<Option<Loaded>, Vec<Problem>> {
+    let active = around.store.active().await.map_err(|it| Unchanged::Store(it).into_problems())?;
+    let Some(Active { hash, generation }) = active else { return Ok(None) };
+    let set = copied(&hash, around.registry, around.store).await.map_err(Unchanged::into_problems)?;
+    let generation = if **set.hash() == *hash { generation } else { NEVER_ACTIVE };
+    Ok(Some(Loaded::new(Arc::new(set), generation)))
 }
 
-async fn activate(set: &PolicySet, store: &Store, clock: &Clock, ids: &Ids) -> Result<Active, StoreError> {
-    let kind = EventKind::PolicyLoaded { policy_hash: set.hash().to_string(), previous_hash: None, files: set.files() };
-    let loaded = event(clock, ids, kind);
-    store.activate(Activate { hash: set.hash().to_string(), loaded }).await
+type First = (Loaded, Option<String>, Vec<PolicyProblem>);
+
+/// A process's own files, when it starts.
+async fn first(source: &PolicySource, role: Role, around: Around<'_>) -> Result<First, Vec<Problem>> {
+    let proposes = matches!(role, Role::Serves | Role::Visits);
+    let (content, loaded) = load(source, around.registry).await;
+    let (set, notes) = match loaded {
+        Ok(loaded) => loaded,
+        Err(problems) if proposes => return Err(refuse(problems, None, around, &By::process()).await.into_problems()),
+        Err(problems) => return Err(Unchanged::Problems(problems).into_problems()),
+    };
+    let loaded = if proposes {
+        propose(set, None, around, &By::process()).await.map_err(Unchanged::into_problems)?
+    } else {
+        Loaded::new(Arc::new(set), NEVER_ACTIVE)
+    };
+    Ok((loaded, Some(content), notes))
 }
 
-fn refused(previous_hash: Option<String>, problems: &[PolicyProblem]) -> EventKind {
-    let mut files: Vec<&str> = problems.iter().map(|it| &*it.file).collect();
-    files.dedup();
-    let fatal = problems.iter().filter(|it| it.fatal).count();
-    EventKind::PolicyRefused { previous_hash, files: files.len(), problems: fatal }
-}
-
-fn event(clock: &Clock, ids: &Ids, kind: EventKind) -> AuditEvent {
-    AuditEvent { id: ids.event(), at: clock.now(), kind, envelope: Envelope::of(&Identity::none()) }
+impl From<Unchanged> for BuildError {
+    fn from(it: Unchanged) -> Self {
+        Self { problems: it.into_problems() }
+    }
 }
 
 impl From<&PolicyProblem> for Problem {

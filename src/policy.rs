@@ -19,6 +19,7 @@ mod parse;
 mod problem;
 mod request;
 mod rules;
+mod said;
 mod scan;
 mod schema;
 mod slice;
@@ -41,7 +42,8 @@ use serde_json::Value;
 
 pub(crate) use self::gather::{Gathered, not_gathered};
 pub(crate) use self::request::Principal;
-use crate::actor::Identity;
+pub(crate) use self::said::Said;
+use crate::actor::{ActorKind, Identity};
 use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::{Governed, RequiresApproval, Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -108,12 +110,16 @@ impl From<PathBuf> for PolicySource {
     }
 }
 
+/// The files of a policy set, name and text, sorted by name.
+pub(crate) type Texts = Arc<[(String, String)]>;
+
 /// A loaded, validated, immutable policy set, compiled for one registry.
 pub(crate) struct PolicySet {
     schema: Schema,
     text: String,
     hash: Arc<str>,
-    files: usize,
+    texts: Texts,
+    said: Said,
     authorizer: Authorizer,
     rules: HashMap<String, rules::Rule>,
     capabilities: compile::ByCapability,
@@ -162,6 +168,18 @@ pub(crate) enum Decision {
     Deny { reason: Option<String>, policies: Vec<PolicyRef> },
     RequireApproval(Gates),
     Failed(Vec<PolicyError>),
+}
+
+impl Decision {
+    /// APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
+    pub(crate) fn of_actor(self, identity: &Identity) -> Self {
+        match self {
+            Self::RequireApproval(gates) if identity.actor().is_some_and(|it| it.kind == ActorKind::Anonymous) => {
+                Self::Deny { reason: None, policies: gates.policies }
+            }
+            other => other,
+        }
+    }
 }
 
 /// What a person must lift: one request for all gates.
@@ -260,11 +278,37 @@ pub(crate) enum Management {
 }
 
 /// Loads and checks; all problems of all files at once. `Ok` carries the notes and warnings.
+#[cfg_attr(not(any(test, feature = "cli")), expect(dead_code, reason = "the command line loads without an engine"))]
 pub(crate) fn load(
     source: &PolicySource,
     registry: &Registry,
 ) -> Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>> {
-    load::load(source, registry.all())
+    read(source).load(registry)
+}
+
+/// What a source holds at one instant.
+pub(crate) struct Proposal(source::Sources);
+
+/// Reads everything that can be read. Waits for the disk.
+pub(crate) fn read(source: &PolicySource) -> Proposal {
+    Proposal(source::read(source))
+}
+
+impl Proposal {
+    /// A digest of every byte that was read, and of what could not be: two equal ones load alike.
+    pub(crate) fn content(&self) -> String {
+        self.0.content()
+    }
+
+    /// As [`load`].
+    pub(crate) fn load(self, registry: &Registry) -> Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>> {
+        load::load_read(self.0, registry.all())
+    }
+}
+
+/// What files say that need not load here; `None` if they cannot even be parsed.
+pub(crate) fn said(texts: &[(String, String)]) -> Option<Said> {
+    load::said(source::read(&PolicySource::Files(texts.to_vec())))
 }
 
 impl PolicySet {
@@ -275,11 +319,20 @@ impl PolicySet {
 
     /// How many `.cedar` files it came from.
     pub(crate) fn files(&self) -> usize {
-        self.files
+        self.texts.iter().filter(|it| it.0 != extend::FILE).count()
+    }
+
+    /// The files that it came from.
+    pub(crate) fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// What these files say, whatever the capabilities.
+    pub(crate) fn said(&self) -> &Said {
+        &self.said
     }
 
     /// The schema that was generated, as Cedar prints it. A part of the hash.
-    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the policy workbench"))]
     pub(crate) fn schema_text(&self) -> &str {
         &self.text
     }

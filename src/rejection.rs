@@ -70,6 +70,14 @@ impl Rejection {
         Self::Approval { code, consumed_by: None }
     }
 
+    /// A management action that policy does not allow.
+    pub(crate) fn management(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::PolicyFailed => Self::PolicyFailed(Vec::new()),
+            _ => Self::PolicyDenied { reason: None, policies: Vec::new() },
+        }
+    }
+
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Unauthenticated => ErrorCode::Unauthenticated,

@@ -36,8 +36,8 @@ pub(crate) use self::seal::SealError;
 use self::job::{Answer, Ending, Op, Ready, SeenRow};
 use self::lease::Lease;
 use self::op::{
-    Activate, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish, Holder,
-    Reconcile, Seen, SeenRecord, Settled, Unresolved, Withdraw,
+    Activate, Activated, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish,
+    Holder, Reconcile, Seen, SeenRecord, Settled, Unresolved, Withdraw,
 };
 use self::read::Readers;
 use self::seal::Key;
@@ -249,9 +249,15 @@ impl Store {
         ask!(self, Op::Read(Box::new(op)), Answer::Read)
     }
 
-    pub(crate) async fn activate(&self, activate: Activate) -> Result<Active, StoreError> {
-        let active: Result<Active, StoreError> = ask!(self, Op::Activate(Box::new(activate)), Answer::Active);
-        active.inspect(|it| self.shared.saw(it.generation))
+    pub(crate) async fn activate(&self, mut activate: Activate) -> Result<Activated, StoreError> {
+        let events = std::mem::take(&mut activate.events);
+        let op = Op::Activate(Box::new(Ready::new(activate, events)));
+        let activated: Result<Activated, StoreError> = ask!(self, op, Answer::Activated);
+        activated.inspect(|it| match it {
+            Activated::Done { generation, .. } | Activated::Kept(Active { generation, .. }) => {
+                self.shared.saw(*generation);
+            }
+        })
     }
 
     /// Claims unknown executions of these capabilities for their reconcile hooks: each by one process at a time, at
@@ -320,7 +326,23 @@ impl Store {
     }
 
     pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {
-        self.readers.active().await
+        let active = self.readers.active().await?;
+        Ok(active.inspect(|it| self.shared.saw(it.generation)))
+    }
+
+    /// The files of a policy set that was active; of the last hundred such sets there are copies.
+    pub(crate) async fn copy(&self, hash: &str) -> Result<Option<Vec<(String, String)>>, StoreError> {
+        self.readers.copy(hash).await
+    }
+
+    /// The hashes of copies that begin so, the latest active one first.
+    pub(crate) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.readers.copies(prefix, limit).await
+    }
+
+    /// The canonical texts of `policy.loaded` events, the latest first.
+    pub(crate) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.readers.loaded(limit).await
     }
 
     /// What this process is called, and the token that fires when its lease is lost, as a pair: take it once for an

@@ -145,6 +145,15 @@ impl Trail {
         self.unwritten.push(event);
     }
 
+    /// A candidate policy set was asked beside the active one. Calls are decided again when something changed meanwhile:
+    /// the last answer counts.
+    pub(crate) fn compared(&mut self, difference: Option<EventKind>) {
+        self.unwritten.retain(|it| !matches!(it.kind, EventKind::PolicyShadowDifference { .. }));
+        if let Some(difference) = difference {
+            self.note(difference);
+        }
+    }
+
     /// What is not yet written, with this at its end. Call [`Self::written`] once it is committed.
     pub(crate) fn with(&self, kind: EventKind) -> Vec<AuditEvent> {
         let mut events = Vec::with_capacity(self.unwritten.len() + 1);

@@ -51,6 +51,7 @@ fn each_dependency_has_one_user() {
         ("Instant::now", &["clock"]),
         ("std::time::Instant", &["clock"]),
         ("std::env::", &["cli", "main"]),
+        ("notify::", &["policies/watch"]),
         ("clap::", &["cli", "main"]),
         ("getrandom::", &["id"]),
         ("uuid::", &["id"]),

@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod documents;
+mod policies;
 mod story;
 
 use std::io::Write as _;

@@ -11,7 +11,7 @@ use crate::builder::Role;
 use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::store::EventFilter;
-use crate::{AuditEvent, DecisionData, Error, ErrorCode, EventKind, PolicyRef};
+use crate::{AuditEvent, DecisionData, Error, EventKind, PolicyRef};
 
 pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
     let AuditCommand::List(args) = args.command;
@@ -38,7 +38,7 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
         Some(name) => {
             let identity = identity(Some(name))?;
             if let Err(code) = session.core().may(ManageAction::ReadAudit, &Managed::Engine, &identity) {
-                return Ok(Err(refused(code)));
+                return Ok(Err(Rejection::management(code).face()));
             }
             Some(identity.tenant_name().to_owned())
         }
@@ -56,13 +56,6 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))
-}
-
-fn refused(code: ErrorCode) -> Error {
-    match code {
-        ErrorCode::PolicyFailed => Rejection::PolicyFailed(Vec::new()).face(),
-        _ => Rejection::PolicyDenied { reason: None, policies: Vec::new() }.face(),
-    }
 }
 
 fn more(events: &Events, limit: u32) -> String {
@@ -107,8 +100,7 @@ fn gist(kind: &EventKind) -> String {
         EventKind::Requested { approval_id: Some(id), .. } => format!("resumes {id}"),
         EventKind::Requested { approval_id: None, .. } => String::new(),
         EventKind::Denied { reason, policies, .. } => {
-            let reason = serde_json::to_value(reason).unwrap_or_default();
-            format!("{}{}", reason.as_str().unwrap_or_default(), names(policies))
+            format!("{}{}", word(reason), names(policies))
         }
         EventKind::ApprovalRequested { approval_id, requirements, .. } => {
             let types: Vec<_> = requirements.iter().map(|it| &*it.kind).collect();
@@ -123,15 +115,18 @@ fn gist(kind: &EventKind) -> String {
         }
         EventKind::Retried { attempt, previous_code } => format!("attempt {attempt} after {previous_code}"),
         EventKind::Completed { duration_us, .. } => format!("in {} ms", duration_us / 1000),
-        EventKind::Failed { code, stage, .. } => format!("{code} at {}", stage_name(*stage)),
+        EventKind::Failed { code, stage, .. } => format!("{code} at {}", word(stage)),
         EventKind::Cancelled { code, .. } => code.to_string(),
         EventKind::Replayed { original_execution_id } => format!("of {original_execution_id}"),
         EventKind::Interrupted { by, .. } => format!("by {by}"),
         EventKind::Reconciled { applied, .. } => (if *applied { "applied" } else { "NOT applied" }).into(),
         EventKind::ManagementDenied { action, code, .. } => format!("{action}: {code}"),
         EventKind::ManagementDone { action, .. } => action.clone(),
-        EventKind::PolicyLoaded { files, .. } => format!("{files} files"),
+        EventKind::PolicyLoaded { files, .. } => format!("{files} files, see `policy history`"),
         EventKind::PolicyRefused { problems, .. } => format!("{problems} problems"),
+        EventKind::PolicyShadowDifference { active, candidate, .. } => {
+            format!("{} now, {} by the candidate", word(&active.outcome), word(&candidate.outcome))
+        }
         EventKind::AuthFailed { reason, count } => format!("{reason}, {count} times"),
     }
 }
@@ -145,6 +140,7 @@ fn names(policies: &[PolicyRef]) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
-fn stage_name(stage: crate::Stage) -> String {
-    serde_json::to_value(stage).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+/// As it is written on the record.
+fn word(it: &impl serde::Serialize) -> String {
+    serde_json::to_value(it).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -6,15 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::Place;
+use super::actors::identity;
+use super::args::{As, Place};
 use super::failure::Failure;
 use super::policy::render;
 use super::screen::print_error;
+use super::user::issuer;
 use crate::builder::{self, Role};
 use crate::demo::{self, Desk};
 use crate::pipeline::Core;
 use crate::registry::Registry;
-use crate::{Caller, Engine, Identity, PolicySource, Surface, policy};
+use crate::{Caller, Engine, Identity, PolicySets, PolicySource, Surface, policy};
 
 /// The most bytes that are read of an input: one more than the pipeline takes, so that it is the one to refuse.
 const MAX_INPUT: u64 = 1024 * 1024 + 1;
@@ -35,15 +37,25 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) async fn open(place: &Place, role: Role, database: Database) -> Result<Self, Failure> {
+        // Who only looks, and names no policies, sees what is active.
+        let role = if role == Role::Looks && place.policies.is_none() { Role::Follows } else { role };
         let source = source(place.policies.as_deref())?;
         check_database(&place.db, database)?;
-        let built = demo::builder().policies(source.clone()).database(&*place.db).role(role).build_with_notes().await;
+        Self::build(source, &place.db, role, !place.format.json).await
+    }
+
+    /// For work on the active policies themselves: they are taken as they are, and none are proposed.
+    pub(super) async fn follow(db: &str) -> Result<Self, Failure> {
+        check_database(db, Database::Existing)?;
+        Self::build(demo::policies(), db, Role::Follows, false).await
+    }
+
+    async fn build(source: PolicySource, db: &str, role: Role, shows_notes: bool) -> Result<Self, Failure> {
+        let built = demo::builder().policies(source.clone()).database(db).role(role).build_with_notes().await;
         match built {
             Ok((engine, notes)) => {
-                if !place.format.json {
-                    for note in &notes {
-                        print_error(&render(note));
-                    }
+                for note in notes.iter().filter(|_| shows_notes) {
+                    print_error(&render(note));
                 }
                 Ok(Self { engine })
             }
@@ -63,6 +75,12 @@ impl Session {
             async move { Ok::<_, Infallible>(desk) }
         };
         self.engine.gateway(make).caller(identity, surface)
+    }
+
+    /// Policy sets in an actor's name: changes come in through the command line, and the record says who sat there.
+    pub(super) fn policies(&self, who: &As) -> Result<PolicySets, Failure> {
+        let identity = identity(who.actor.as_deref())?;
+        Ok(PolicySets { core: Arc::clone(self.core()), identity, via: "cli".into(), issuer: Some(issuer()) })
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {

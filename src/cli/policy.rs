@@ -2,7 +2,10 @@
 
 mod args;
 mod check;
+mod history;
 mod problem;
+mod publish;
+mod rollback;
 
 pub(super) use self::args::Policy;
 use self::args::PolicyCommand;
@@ -10,9 +13,11 @@ pub(super) use self::problem::render;
 use super::failure::Failure;
 use super::screen::Answer;
 
-#[expect(clippy::unused_async, reason = "like every command")]
 pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
     match args.command {
         PolicyCommand::Check(args) => check::run(&args),
+        PolicyCommand::History(args) => history::run(&args).await,
+        PolicyCommand::Publish(args) => publish::run(&args).await,
+        PolicyCommand::Rollback(args) => rollback::run(&args).await,
     }
 }

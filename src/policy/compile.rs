@@ -13,7 +13,7 @@ use super::schema::Generated;
 use super::slice::{Scope, Slice, Slices, invoke_action, manage_action, managing};
 use super::types::Type;
 use super::value::{string, strings, uid};
-use super::{ManageAction, PolicySet};
+use super::{ManageAction, PolicySet, Said, Texts};
 use crate::CapabilityId;
 use crate::actor::ActorKind;
 use crate::capability::Governed;
@@ -57,9 +57,10 @@ pub(super) fn compile(
     generated: Generated,
     rules: Vec<Rule>,
     capabilities: &[Arc<Governed>],
-    files: usize,
+    texts: Texts,
 ) -> Result<PolicySet, String> {
     let hash = hash(&generated.text, &rules)?;
+    let said = Said::of(&rules, &texts)?;
     let Generated { schema, text, actions, mut inputs, shapes, attributes, roles } = generated;
     let mut compiler = Compiler {
         rules: &rules,
@@ -82,7 +83,8 @@ pub(super) fn compile(
         schema,
         text,
         hash: hash.into(),
-        files,
+        texts,
+        said,
         authorizer: Authorizer::new(),
         rules: rules.into_iter().map(|it| (it.id.clone(), it)).collect(),
         capabilities: by_capability,

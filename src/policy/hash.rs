@@ -14,16 +14,20 @@ pub(super) fn hash(schema: &str, rules: &[Rule]) -> Result<String, String> {
     digest.update(get_lang_version().to_string());
     digest.update(format!("\n{}\n", schema.len())); // so that no policy can pass for a part of the schema
     digest.update(schema);
-    let mut text = String::new();
     for rule in rules {
-        text.clear();
-        write(&Value::String(rule.id.clone()), &mut text);
-        text.push(' ');
-        write(&rule.policy.to_json().map_err(|it| it.to_string())?, &mut text);
-        text.push('\n');
-        digest.update(&text);
+        digest.update(line(rule)?);
     }
     Ok(format!("sha256:{}", hex(&digest.finalize())))
+}
+
+/// What one policy says, in one line.
+pub(super) fn line(rule: &Rule) -> Result<String, String> {
+    let mut text = String::new();
+    write(&Value::String(rule.id.clone()), &mut text);
+    text.push(' ');
+    write(&rule.policy.to_json().map_err(|it| it.to_string())?, &mut text);
+    text.push('\n');
+    Ok(text)
 }
 
 /// Sorted members and exact integers. Not RFC 8785, which folds integers beyond 2^53 that Cedar tells apart.

@@ -6,12 +6,12 @@ use cedar_policy::EntityUid;
 
 use super::compile::compile;
 use super::lint::Linter;
-use super::problem::settle;
+use super::problem::{SourceFile, settle};
 use super::rules::{self, Kind, Rule};
 use super::schema::{CAPABILITY_FILE, Generated, generate};
 use super::slice::{Scope, invoke_action, manage_action};
-use super::source::{self, Sources};
-use super::{ManageAction, PolicyProblem, PolicySet, PolicySource, approvers, extend, parse};
+use super::source::Sources;
+use super::{ManageAction, PolicyProblem, PolicySet, Said, Texts, approvers, extend, parse};
 use crate::capability::Governed;
 
 /// Enough for whatever passes the caps, in a debug build too.
@@ -19,13 +19,31 @@ const STACK: usize = 64 << 20;
 
 pub(super) type Loaded = Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>>;
 
-pub(super) fn load(source: &PolicySource, capabilities: &[Arc<Governed>]) -> Loaded {
-    let sources = source::read(source);
+#[cfg(test)]
+pub(super) fn load(source: &super::PolicySource, capabilities: &[Arc<Governed>]) -> Loaded {
+    load_read(super::source::read(source), capabilities)
+}
+
+pub(super) fn load_read(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     let name = sources.name.clone();
     roomy(|| build(sources, capabilities)).unwrap_or_else(|| {
         let what = "the policies could not be checked: their thread could not start, or it ended early";
         Err(vec![PolicyProblem::of_file(name, what).help("give the process 64 MiB of memory and another thread")])
     })
+}
+
+/// What the files say, without a look at the capabilities.
+pub(super) fn said(sources: Sources) -> Option<Said> {
+    let Sources { policies: files, extension, .. } = sources;
+    roomy(|| {
+        let (mut rules, _) = parse::parse(&files);
+        rules.sort_by(|one, two| one.id.cmp(&two.id));
+        Said::of(&rules, &texts(files, extension)).ok()
+    })?
+}
+
+fn texts(files: Vec<SourceFile>, extension: Option<SourceFile>) -> Texts {
+    files.into_iter().chain(extension).map(|it| (it.name, it.text)).collect()
 }
 
 /// Runs on a thread with room. Failing to start, and a panic, are answers.
@@ -37,7 +55,7 @@ fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
 }
 
 fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
-    let Sources { policies: files, extension, mut problems, name } = sources;
+    let Sources { policies: files, extension, mut problems, name, .. } = sources;
     if problems.iter().any(|it| it.file == name) {
         return Err(settle(problems)); // nothing could be read: the rest would only follow from that
     }
@@ -65,7 +83,7 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     if problems.iter().any(|it| it.fatal) {
         return Err(problems);
     }
-    match compile(generated, rules, capabilities, files.len()) {
+    match compile(generated, rules, capabilities, texts(files, extension)) {
         Ok(set) => Ok((set, problems)),
         Err(what) => Err(vec![PolicyProblem::of_file(name, what).help("report this as a fault of the engine")]),
     }

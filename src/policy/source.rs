@@ -5,9 +5,16 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 use super::problem::SourceFile;
 use super::scan::MAX_BYTES;
 use super::{PolicyProblem, PolicySource, extend};
+use crate::audit::hex;
+
+/// The most files of a set, and the most bytes of all of them together.
+const MAX_FILES: usize = 4_096;
+const MAX_SET_BYTES: usize = 16 << 20;
 
 /// The files of a set, sorted by name.
 #[derive(Default)]
@@ -17,6 +24,7 @@ pub(super) struct Sources {
     pub(super) problems: Vec<PolicyProblem>,
     /// What the whole set is called.
     pub(super) name: String,
+    bytes: usize,
 }
 
 /// Reads everything that can be read.
@@ -67,6 +75,42 @@ fn from_directory(path: &Path) -> Sources {
 }
 
 impl Sources {
+    /// A digest of all that was read, and of what was wrong with it.
+    pub(super) fn content(&self) -> String {
+        let mut digest = Sha256::new();
+        let mut part = |text: &str| digest.update(format!("{}\n{text}\n", text.len()));
+        for file in self.policies.iter().chain(&self.extension) {
+            part(&file.name);
+            part(&file.text);
+        }
+        let mut problems: Vec<_> = self.problems.iter().collect();
+        problems.sort(); // a directory has no order
+        for problem in problems {
+            part(&problem.file);
+            part(&problem.what);
+        }
+        hex(&digest.finalize())
+    }
+
+    fn is_over(&self) -> bool {
+        self.policies.len() > MAX_FILES || self.bytes > MAX_SET_BYTES
+    }
+
+    fn keep(&mut self, name: &str, text: String, is_policy: bool) {
+        self.bytes += text.len();
+        let file = SourceFile { name: name.into(), text };
+        if is_policy {
+            self.policies.push(file);
+        } else {
+            self.extension = Some(file);
+        }
+        if self.is_over() {
+            let what = format!("the set has more than {MAX_FILES} files, or more than 16 MiB");
+            let help = "join files, or move policies that nothing needs out of it";
+            self.problems.push(PolicyProblem::of_file(&self.name, what).help(help));
+        }
+    }
+
     fn add(&mut self, name: &str, read: impl FnOnce() -> io::Result<String>) {
         let is_policy = Path::new(name).extension().is_some_and(|it| it == "cedar") && !name.contains('/');
         if !is_policy && name != extend::FILE {
@@ -74,14 +118,16 @@ impl Sources {
             self.problems.push(PolicyProblem::of_file(name, what).help("rename it, or move it out of the directory"));
             return;
         }
+        if self.is_over() {
+            return; // and that has been said
+        }
         let twice = self.policies.iter().chain(&self.extension).any(|it| it.name == name);
         match read() {
             _ if twice => {
                 let what = "two files have this name";
                 self.problems.push(PolicyProblem::of_file(name, what).help("rename one of them"));
             }
-            Ok(text) if is_policy => self.policies.push(SourceFile { name: name.into(), text }),
-            Ok(text) => self.extension = Some(SourceFile { name: name.into(), text }),
+            Ok(text) => self.keep(name, text, is_policy),
             Err(why) => {
                 let help = "make it a readable file of UTF-8 text, at most 1 MiB";
                 self.problems.push(PolicyProblem::of_file(name, format!("it cannot be read: {why}")).help(help));
@@ -141,6 +187,39 @@ mod tests {
         let sources = read(&PolicySource::Directory("does-not-exist".into()));
         assert_eq!(sources.problems.len(), 1);
         assert_eq!(sources.problems[0].help.as_deref(), Some("create it; an empty directory denies every call"));
+    }
+
+    #[test]
+    fn a_set_has_at_most_so_many_files_and_bytes() {
+        let files = |count: usize, bytes: usize| {
+            let file = |n: usize| (format!("{n}.cedar"), " ".repeat(bytes));
+            read(&PolicySource::Files((0..count).map(file).collect()))
+        };
+        assert_eq!(files(MAX_FILES, 0).problems, []);
+        assert_eq!(files(16, 1 << 20).problems, []);
+        for over in [files(MAX_FILES + 9, 0), files(19, 1 << 20)] {
+            assert_eq!(over.problems.len(), 1);
+            assert_eq!(over.problems[0].what, "the set has more than 4096 files, or more than 16 MiB");
+        }
+    }
+
+    #[test]
+    fn contents_are_told_apart_by_every_byte() {
+        let of = |files: &[(&str, &str)]| {
+            let files = files.iter().map(|it| (it.0.into(), it.1.into())).collect();
+            read(&PolicySource::Files(files)).content()
+        };
+        let all = [
+            of(&[]),
+            of(&[("a.cedar", "")]),
+            of(&[("a.cedar", " ")]),
+            of(&[("b.cedar", " ")]),
+            of(&[("schema.cedarschema", " ")]),
+            of(&[("a.cedar", " "), ("b.txt", "")]),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(of(&[("b.cedar", "1"), ("a.cedar", "2")]), of(&[("a.cedar", "2"), ("b.cedar", "1")]));
     }
 
     #[test]

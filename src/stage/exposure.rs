@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::CapabilityId;
 use crate::audit::{DenialReason, PolicyError, PolicyRef};
 use crate::capability::Governed;
-use crate::policies::Loaded;
+use crate::policies::{Asked, Loaded, shown};
 use crate::policy::{Decision, Principal, Visibility};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
@@ -54,19 +54,13 @@ pub(crate) fn find(
         return Err(refuse(&id, DenialReason::NotExposed));
     }
     let principal = policies.set.principal(&identity);
-    match &principal {
-        Ok(principal) => match policies.set.visibility(principal, &identity, trail.now(), capability) {
-            Visibility::Visible => {}
-            Visibility::Hidden(policies) => return Err(conceal(&id, DenialReason::Hidden, policies, Vec::new())),
-            Visibility::Failed(errors) => {
-                return Err(conceal(&id, DenialReason::PolicyFailed, Vec::new(), errors));
-            }
-        },
-        // Nobody knows whether it is hidden: then it is.
-        Err(errors) if policies.set.may_hide(capability) => {
-            return Err(conceal(&id, DenialReason::PolicyFailed, Vec::new(), errors.clone()));
-        }
-        Err(_) => {} // stage 7 says POLICY_FAILED
+    let asked = Asked { principal: &principal, identity: &identity, now: trail.now(), capability };
+    let visibility = shown(&policies.set, &principal, &asked);
+    policies.compare_shown(trail, &asked, &visibility);
+    match visibility {
+        Visibility::Visible => {}
+        Visibility::Hidden(policies) => return Err(conceal(&id, DenialReason::Hidden, policies, Vec::new())),
+        Visibility::Failed(errors) => return Err(conceal(&id, DenialReason::PolicyFailed, Vec::new(), errors)),
     }
     Ok(Exposed { capability: Arc::clone(capability), identified, policies, principal })
 }

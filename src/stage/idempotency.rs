@@ -111,6 +111,10 @@ pub(crate) async fn begin(trail: &mut Trail, grant: Grant, store: &Store) -> Res
     let Owner { instance, lost } = store.owner();
     let capability = &grant.valid().exposed.capability;
     if capability.side_effect.is_read() && grant.permit().presented.is_none() && grant.slot().is_none() {
+        // Its commit would be refused, so it does not run: the active set is another one, and may deny it.
+        if grant.valid().exposed.policies.generation != store.generation() {
+            return Ok(Beginning::PolicyChanged(grant.into_identified()));
+        }
         return Ok(Beginning::Begun(Begun { grant, agent, lost, deferred: Some(started) }));
     }
     match store.begin(operation(trail, &grant, &agent, instance, started, store)).await? {

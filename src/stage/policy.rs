@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::actor::ActorKind;
 use crate::audit::PolicyRef;
 use crate::caller::Presented;
+use crate::policies::Asked;
 use crate::policy::{Case, Covers, Decision, Gates, Gathered, Principal, not_gathered};
 use crate::rejection::Rejection;
 use crate::resource::Resources;
@@ -64,7 +64,7 @@ impl Permit {
 
     /// The gates as if nothing were presented (APR-7).
     pub(super) fn all_gates(&self, trail: &mut Trail) -> Result<Option<Gates>, Rejection> {
-        match evaluate(trail, &self.valid, None, &self.entities)? {
+        match evaluate(trail, &self.valid, None, &self.entities) {
             Decision::RequireApproval(gates) => Ok(Some(gates)),
             Decision::Allow { .. } => Ok(None),
             Decision::Deny { reason, policies } => Err(Rejection::PolicyDenied { reason, policies }),
@@ -79,12 +79,14 @@ fn decide_with(
     presented: Option<Arc<Presented>>,
     entities: Gathered,
 ) -> Result<Permit, Rejection> {
-    match evaluate(trail, &valid, presented.as_deref(), &entities)? {
+    let covers = presented.as_deref().map(covers);
+    let decision = evaluate(trail, &valid, covers.as_ref(), &entities);
+    let Exposed { principal, capability, identified, policies } = &valid.exposed;
+    let asked = Asked { principal, identity: &identified.call().identity, now: trail.now(), capability };
+    let input = &valid.input.value;
+    policies.compare_decided(trail, &asked, (input, covers.as_ref(), entities.found()), &decision);
+    match decision {
         Decision::Allow { policies } => Ok(Permit { valid, presented, gates: None, policies, entities }),
-        // APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
-        Decision::RequireApproval(gates) if valid.exposed.identified.actor().kind == ActorKind::Anonymous => {
-            Err(Rejection::PolicyDenied { reason: None, policies: gates.policies })
-        }
         Decision::RequireApproval(gates) => {
             let policies = gates.policies.clone();
             Ok(Permit { valid, presented, gates: Some(gates), policies, entities })
@@ -94,23 +96,16 @@ fn decide_with(
     }
 }
 
-fn evaluate(
-    trail: &mut Trail,
-    valid: &Valid,
-    presented: Option<&Presented>,
-    entities: &Gathered,
-) -> Result<Decision, Rejection> {
+fn evaluate(trail: &mut Trail, valid: &Valid, covers: Option<&Covers>, entities: &Gathered) -> Decision {
     let exposed = &valid.exposed;
-    let covers = presented.map(covers);
-    let case = Case {
-        identity: &exposed.identified.call().identity,
-        now: trail.now(),
-        governed: &exposed.capability,
-        input: &valid.input.value,
-        covers: covers.as_ref(),
-        entities,
+    let principal = match &exposed.principal {
+        Ok(principal) => principal,
+        Err(errors) => return Decision::Failed(errors.clone()),
     };
-    let decision = exposed.policies.set.decide(principal(valid)?, &case);
+    let identity = &exposed.identified.call().identity;
+    let case =
+        Case { identity, now: trail.now(), governed: &exposed.capability, input: &valid.input.value, covers, entities };
+    let decision = exposed.policies.set.decide(principal, &case).of_actor(identity);
     if exposed.capability.meta.decision_record {
         let facts = Facts::of(&case, &valid.input.value, &decision).text();
         if facts.is_none() {
@@ -118,7 +113,7 @@ fn evaluate(
         }
         trail.saw(case.now, facts);
     }
-    Ok(decision)
+    decision
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).

@@ -103,9 +103,10 @@ async fn finish_read(
     clock: &Clock,
 ) -> Result<Ending, Rejection> {
     let mut events = trail.unwritten().to_vec();
-    // `capability.retried` was noted after the start: the start goes behind `capability.requested`.
+    // `capability.retried` was noted after the start, and everything else before it.
     if let Some(started) = begun.deferred() {
-        events.insert(1.min(events.len()), trail.event(started.clone()));
+        let retried = events.iter().position(|it| matches!(it.kind, EventKind::Retried { .. }));
+        events.insert(retried.unwrap_or(events.len()), trail.event(started.clone()));
     }
     events.push(trail.event(event));
     match within(clock, store.read_once(begun.generation(), events, trail.seen())).await {

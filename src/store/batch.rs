@@ -2,6 +2,7 @@
 //! or approval, never by the contested row. An answer of `None` means: what this operation lost against has vanished,
 //! ask again in the next batch.
 
+mod activate;
 mod begin;
 mod decide;
 mod end;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Active, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Seen, Settled, Unresolved,
+    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Seen, Settled, Unresolved,
     Withdraw,
 };
 use super::seal::Key;
@@ -99,7 +99,7 @@ pub(super) enum Op {
     Append(Box<Ready<()>>),
     /// A read on record: the generation that it was decided under, and its whole trail.
     Read(Box<Ready<i64>>),
-    Activate(Box<Activate>),
+    Activate(Box<Ready<Activate>>),
     /// Asks for the lease of this instance; `asked` when, by monotonic time.
     Renew {
         instance: String,
@@ -136,7 +136,7 @@ pub(super) enum Answer {
     Settled(Settled),
     Appended,
     Read(bool),
-    Active(Active),
+    Activated(Activated),
     Renewed { held: bool, generation: i64 },
     Swept { more: bool },
     Unresolved(Vec<Unresolved>),
@@ -249,7 +249,7 @@ impl Op {
             }
             Self::Append(it) => each_recorded(it, look),
             Self::Read(it) => each_recorded(it, look),
-            Self::Activate(it) => look(&it.hash),
+            Self::Activate(it) => each_of_activate(it, look),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
             Self::Sweep { .. } => {}
@@ -285,6 +285,13 @@ fn each_recorded<T>(it: &Ready<T>, look: &mut dyn FnMut(&str)) {
         let texts: [&str; 5] = [execution, tenant, capability, policy_hash, sealed];
         texts.into_iter().for_each(&mut *look);
     }
+    each_row(&it.events, look);
+}
+
+fn each_of_activate(it: &Ready<Activate>, look: &mut dyn FnMut(&str)) {
+    let Activate { hash, files, said, .. } = &it.what;
+    let files = files.iter().flat_map(|(name, text)| [name, text]);
+    files.chain([hash, said]).for_each(|it| look(it));
     each_row(&it.events, look);
 }
 

@@ -5,6 +5,7 @@
 //! execution) are made by the batch from the [`Envelope`] that is stored with the row.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::SealError;
 use crate::approval::{ApprovalState, Verdict};
@@ -179,12 +180,28 @@ pub(crate) struct Reconcile {
     pub(crate) events: Vec<AuditEvent>,
 }
 
-/// Makes a policy set the active one, if it is not.
+/// Makes a policy set the active one, if it is not, and keeps a copy of its files.
+///
+/// Not done if `under` is not the generation any more; nor for files that were proposed before, if what they say gave
+/// way to something else since: then that stays.
 #[derive(Clone, Debug)]
 pub(crate) struct Activate {
     pub(crate) hash: String,
-    /// Its kind is [`EventKind::PolicyLoaded`]; the batch fills in `previousHash`, and appends it only if the set changed.
+    /// Name and text.
+    pub(crate) files: Arc<[(String, String)]>,
+    /// A digest of what they say, whatever the capabilities.
+    pub(crate) said: String,
+    /// Whether a process proposes its files; else somebody chose this set.
+    pub(crate) proposed: bool,
+    /// The generation under which this was allowed.
+    pub(crate) under: Option<i64>,
+    /// The set that `changes` in the event compares with; if another one came between, they are left out.
+    pub(crate) compared: Option<String>,
+    /// Its kind is [`EventKind::PolicyLoaded`]; the batch fills in `previousHash` and `generation`, and appends it only
+    /// if the set changed.
     pub(crate) loaded: AuditEvent,
+    /// `management.done`, if somebody chose it.
+    pub(crate) events: Vec<AuditEvent>,
 }
 
 /// What became of [`File`].
@@ -250,7 +267,15 @@ pub(crate) struct Settled {
 pub(crate) struct Active {
     pub(crate) hash: String,
     pub(crate) generation: i64,
-    pub(crate) changed: bool,
+}
+
+/// What became of [`Activate`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Activated {
+    /// It is active; `changed` if it was not before.
+    Done { generation: i64, changed: bool },
+    /// This one stays.
+    Kept(Active),
 }
 
 /// Who holds a key.

@@ -143,7 +143,31 @@ impl Readers {
     pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(String, i64)> = query(&mut link, sql::ACTIVE, self.now(), &[]).await.map_err(unavailable)?;
-        Ok(rows.into_iter().next().map(|(hash, generation)| Active { hash, generation, changed: false }))
+        Ok(rows.into_iter().next().map(|(hash, generation)| Active { hash, generation }))
+    }
+
+    pub(super) async fn copy(&self, hash: &str) -> Result<Option<Vec<(String, String)>>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, Option<String>, Option<String>)> =
+            query(&mut link, sql::COPY, self.now(), &values![hash]).await.map_err(unavailable)?;
+        let files = |rows: Vec<(String, Option<String>, Option<String>)>| {
+            rows.into_iter().filter_map(|(_, name, text)| Some((name?, text?))).collect()
+        };
+        Ok((!rows.is_empty()).then(|| files(rows)))
+    }
+
+    pub(super) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let values = values![prefix, many(limit)];
+        let rows: Vec<(String,)> = query(&mut link, sql::COPIES, self.now(), &values).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(|it| it.0).collect())
+    }
+
+    pub(super) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64, String)> =
+            query(&mut link, sql::LOADED, self.now(), &values![many(limit)]).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(|it| it.1).collect())
     }
 
     /// Approvals with their decisions, as they stood at one instant.

@@ -7,6 +7,7 @@ mod events;
 mod faults;
 mod leases;
 mod opening;
+mod policies;
 mod sealing;
 mod seen;
 
@@ -20,12 +21,12 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::db::{Conn, options};
-use super::op::{Began, Begin, Decide, Decided, End, File, Filed, Finish, Settled};
+use super::op::{Activate, Began, Begin, Decide, Decided, End, File, Filed, Finish, Settled};
 use super::sql::Sql;
 use super::{Config, KeySource, Probe, Store, StoreError};
 use crate::actor::{Actor, ActorKind, Identity};
 use crate::approval::Verdict;
-use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, Executed, Requirement};
+use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, Executed, PolicyChanges, PolicyOrigin, Requirement};
 use crate::clock::{Clock, Timestamp};
 use crate::id::Ids;
 use crate::outcome::ErrorCode;
@@ -187,6 +188,29 @@ impl Bench {
             requested: self.event(&execution, requested),
             approval,
             execution,
+        }
+    }
+
+    /// A process proposes a set whose one file says the same as its hash.
+    fn activate(&self, hash: &str) -> Activate {
+        let kind = EventKind::PolicyLoaded {
+            policy_hash: hash.into(),
+            previous_hash: None,
+            files: 1,
+            generation: None,
+            origin: PolicyOrigin::Files,
+            via: None,
+            changes: Some(PolicyChanges::default()),
+        };
+        Activate {
+            hash: hash.into(),
+            files: [(format!("{hash}.cedar"), format!("// {hash}"))].into(),
+            said: hash.into(),
+            proposed: true,
+            under: None,
+            compared: None,
+            loaded: self.event(&self.ids.execution(), kind),
+            events: vec![],
         }
     }
 

@@ -9,7 +9,8 @@ use super::START;
 use crate::clock::Timestamp;
 
 /// Members whose values are digests.
-const HASHES: [&str; 6] = ["inputHash", "policyHash", "previousHash", "bindingHash", "governance", "digest"];
+const HASHES: [&str; 7] =
+    ["inputHash", "policyHash", "previousHash", "candidateHash", "bindingHash", "governance", "digest"];
 
 /// The events of a test, in the order of the log.
 ///
@@ -74,7 +75,7 @@ impl Trail {
     /// The events about calls and decisions: without the ones of loading policies.
     #[must_use]
     pub fn without_policies(&self) -> Self {
-        self.only(|it| !it.kind.starts_with("policy."))
+        self.only(|it| !matches!(&*it.kind, "policy.loaded" | "policy.refused"))
     }
 
     /// With every hash masked, for trails that are about something else.

@@ -26,7 +26,7 @@ use crate::seen::Facts;
 fn unlinted(text: &str) -> (PolicySet, Vec<Rule>) {
     static GENERATED: LazyLock<Generated> = LazyLock::new(|| generate(&SHOP, Some(&extension(SHOP_SCHEMA))).0.unwrap());
     let rules = rules(text);
-    (compile(GENERATED.clone(), rules.clone(), &SHOP, 1).unwrap(), rules)
+    (compile(GENERATED.clone(), rules.clone(), &SHOP, [].into()).unwrap(), rules)
 }
 
 static SHOP: LazyLock<Vec<Arc<Governed>>> = LazyLock::new(shop);

@@ -1,10 +1,10 @@
-//! What concerns the process rather than a call: leases, the sweep, hooks to ask, the active policy set.
+//! What concerns the process rather than a call: leases, the sweep, hooks to ask.
 
 use std::collections::HashSet;
 
 use super::super::db::{Cell, row};
 use super::super::job::{Answer, Op};
-use super::super::op::{Activate, Active, Unresolved};
+use super::super::op::Unresolved;
 use super::super::record::ExecutionRow;
 use super::super::sql;
 use super::Batch;
@@ -79,30 +79,5 @@ impl Batch<'_> {
             self.answer(i, Answer::Unresolved(unresolved));
         }
         Ok(())
-    }
-
-    /// Another set becomes the active one; the same one stays, without an event.
-    pub(super) async fn activate(&mut self) -> Result<(), sqlx::Error> {
-        for (i, it) in self.pick(|op| if let Op::Activate(it) = op { Some(&**it) } else { None }) {
-            let head = self.conn.all::<(Option<String>, i64)>(sql::BEHIND_HEAD, &[]).await?;
-            let (previous, generation) = head.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
-            if previous.as_ref() == Some(&it.hash) {
-                self.answer(i, Answer::Active(Active { hash: it.hash.clone(), generation, changed: false }));
-                continue;
-            }
-            self.conn.all::<(i64,)>(sql::ACTIVATE, &[row![&it.hash]]).await?;
-            self.loaded(i, it, previous);
-            let active = Active { hash: it.hash.clone(), generation: generation + 1, changed: true };
-            self.answer(i, Answer::Active(active));
-        }
-        Ok(())
-    }
-
-    fn loaded(&mut self, at: usize, it: &Activate, previous: Option<String>) {
-        let mut event = it.loaded.clone();
-        if let EventKind::PolicyLoaded { previous_hash, .. } = &mut event.kind {
-            *previous_hash = previous;
-        }
-        self.events.push((at, event.into_row()));
     }
 }

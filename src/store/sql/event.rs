@@ -40,11 +40,3 @@ pub(crate) const EVENTS_KNOWN: Sql = Sql {
 
 /// The active set's generation.
 pub(crate) const GENERATION: Sql = Sql { columns: "", text: "SELECT generation FROM audit_head" };
-
-/// hash: another set is active from here on.
-pub(crate) const ACTIVATE: Sql = Sql {
-    columns: "t",
-    text: "
-    UPDATE audit_head SET policy_hash = v.column1, generation = generation + 1 FROM {rows}
-    WHERE v.column1 IS NOT NULL RETURNING audit_head.generation",
-};

@@ -77,3 +77,16 @@ pub(crate) const EVENTS_OF_LAST: &str = events!("e.execution_id = $3 ORDER BY e.
 
 /// The active policy set.
 pub(crate) const ACTIVE: &str = "SELECT policy_hash, generation FROM audit_head WHERE policy_hash IS NOT NULL";
+
+/// $2 hash: its files by name; one row without a file for a set that has none.
+pub(crate) const COPY: &str = "
+    SELECT p.hash, f.name, f.text FROM policy_set p LEFT JOIN policy_file f ON f.hash = p.hash
+    WHERE p.hash = $2 ORDER BY f.name";
+
+/// $2 how a hash begins, $3 how many: the copies that are kept, the latest first.
+pub(crate) const COPIES: &str = "
+    SELECT p.hash FROM policy_set p WHERE SUBSTR(p.hash, 1, LENGTH($2)) = $2 ORDER BY p.generation DESC LIMIT $3";
+
+/// $2 how many: the events of loading, the latest first.
+pub(crate) const LOADED: &str =
+    "SELECT e.seq, e.body FROM audit_event e WHERE e.type = 'policy.loaded' ORDER BY e.seq DESC LIMIT $2";

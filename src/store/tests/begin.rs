@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::super::op::{Activate, Began, Begin, End, HolderState, Settled};
+use super::super::op::{Activated, Began, Begin, End, HolderState, Settled};
 use super::{APPLIED, BEGUN, Bench, at_once, bench, call, count, filed};
 use crate::approval::ApprovalState;
 use crate::audit::EventKind;
@@ -193,15 +193,11 @@ async fn idm_6_a_settled_outcome_gives_way_after_its_time_and_an_unknown_one_nev
 async fn a_call_decided_under_another_policy_set_does_not_begin() {
     let one = bench().await;
     let other = one.another().await;
-    let execution = one.ids.execution();
-    let activate = |hash: &str, bench: &Bench| {
-        let kind = EventKind::PolicyLoaded { policy_hash: hash.into(), previous_hash: None, files: 1 };
-        Activate { hash: hash.into(), loaded: bench.event(&execution, kind) }
-    };
-    let active = one.store.activate(activate("p1", &one)).await.unwrap();
-    assert_eq!((active.generation, active.changed), (1, true));
-    assert!(!other.store.activate(activate("p1", &other)).await.unwrap().changed);
-    assert_eq!(other.store.activate(activate("p2", &other)).await.unwrap().generation, 2);
+    let activate = |hash: &str, bench: &Bench| bench.activate(hash);
+    let done = |generation, changed| Ok(Activated::Done { generation, changed });
+    assert_eq!(one.store.activate(activate("p1", &one)).await, done(1, true));
+    assert_eq!(other.store.activate(activate("p1", &other)).await, done(1, false));
+    assert_eq!(other.store.activate(activate("p2", &other)).await, done(2, true));
     assert_eq!(one.store.generation(), 1, "it has not looked since");
     let begin = |generation, key: &str| Begin { generation, ..one.begin(Some(key)) };
     let mixed = at_once([
@@ -214,7 +210,7 @@ async fn a_call_decided_under_another_policy_set_does_not_begin() {
     assert_eq!(mixed.await, [changed.clone(), BEGUN, changed, BEGUN]);
     assert_eq!(one.store.generation(), 2);
     assert_eq!(one.store.holder("a").await, Ok(None));
-    let seen = one.event(&execution, EventKind::Completed { duration_us: 1, attempts: 1 });
+    let seen = one.event(&one.ids.execution(), EventKind::Completed { duration_us: 1, attempts: 1 });
     assert_eq!(one.store.read_once(1, vec![seen.clone()], None).await, Ok(false));
     assert_eq!(one.store.read_once(2, vec![seen], None).await, Ok(true));
     let loaded: Vec<(String,)> =

@@ -73,15 +73,17 @@ impl Loop {
             Ok(work) => work,
             Err(error) => return judge(&error),
         };
-        if let Some(generation) = work.generation {
+        // Seen is what is committed: a set whose commit fails never was active, and nobody may be told to wait for it.
+        if let Some(generation) = work.generation
+            && outdated(ops, stale, generation)
+        {
             self.shared.saw(generation);
-            if outdated(ops, stale, generation) {
-                self.roll_back().await;
-                return Ok(Attempt::PolicyChanged);
-            }
+            self.roll_back().await;
+            return Ok(Attempt::PolicyChanged);
         }
         if self.commit(&work).await? {
             self.shared.probe.committed();
+            self.shared.saw(work.generation.unwrap_or(0));
             return Ok(Attempt::Done(work));
         }
         Ok(Attempt::Again("a commit was lost".into()))

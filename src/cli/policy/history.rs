@@ -1,0 +1,90 @@
+//! `policy history`: which sets were active.
+
+use super::super::exit::next_step;
+use super::super::failure::Failure;
+use super::super::open::Session;
+use super::super::screen::{Answer, HINT, table};
+use super::args::History;
+use crate::rejection::Rejection;
+use crate::{ErrorCode, PolicyActivation, PolicyChanges, PolicyOrigin};
+
+/// How much of a hash names a set: what `rollback` takes.
+const SHORT: usize = "sha256:".len() + 12;
+
+/// How many policies of a kind are named in a table.
+const NAMED: usize = 3;
+
+/// With an actor: if policy lets it read policies. Without: for the operator, who has the database anyway.
+pub(super) async fn run(args: &History) -> Result<Answer, Failure> {
+    let session = Session::follow(&args.records.db).await?;
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let history = match args.who.actor {
+        Some(_) => session.policies(&args.who)?.history(limit).await,
+        None => session.core().policy_history(limit).await.map_err(|it| Rejection::from(it).face()),
+    };
+    session.close().await;
+    Ok(match history {
+        Ok(all) => Answer::list(&all, shown(&all)),
+        Err(error) => {
+            let next = match error.code {
+                ErrorCode::PolicyDenied => "look as somebody whom the active policies permit `read_policies`",
+                other => next_step(other),
+            };
+            Answer::refused_with(&error, next)
+        }
+    })
+}
+
+fn shown(all: &[PolicyActivation]) -> String {
+    let rows: Vec<_> = all.iter().map(row).collect();
+    let table = table(&["no", "since", "policies", "state", "files", "how", "what changed"], &rows);
+    let back = all.iter().find(|it| it.kept && !it.active);
+    let next = back.map(|it| format!("{HINT}next:{HINT:#} countersign policy rollback {} --actor NAME\n", short(it)));
+    table + &next.unwrap_or_default()
+}
+
+fn row(it: &PolicyActivation) -> Vec<String> {
+    let state = match (it.active, it.kept) {
+        (true, _) => "active",
+        (false, true) => "kept",
+        (false, false) => "gone",
+    };
+    vec![
+        it.generation.map_or_else(|| "-".into(), |it| it.to_string()),
+        it.at.to_string(),
+        short(it).to_owned(),
+        state.into(),
+        it.files.to_string(),
+        how(it),
+        changes(it),
+    ]
+}
+
+fn short(it: &PolicyActivation) -> &str {
+    it.policy_hash.get(..SHORT).unwrap_or(&it.policy_hash)
+}
+
+fn how(it: &PolicyActivation) -> String {
+    let word = match it.origin {
+        PolicyOrigin::Files => "from files",
+        PolicyOrigin::Published => "published",
+        PolicyOrigin::RolledBack => "rolled back",
+        PolicyOrigin::CarriedOver => "carried over",
+    };
+    let who = it.actor.as_ref().map(|it| format!(" by {}", it.id)).unwrap_or_default();
+    let via = it.via.as_ref().map(|it| format!(" via {it}")).unwrap_or_default();
+    format!("{word}{who}{via}")
+}
+
+fn changes(it: &PolicyActivation) -> String {
+    let Some(PolicyChanges { added, removed, changed, more }) = &it.changes else { return "-".into() };
+    let kinds = [("+", added), ("-", removed), ("~", changed)];
+    let count = added.len() + removed.len() + changed.len() + more;
+    let named: Vec<_> =
+        kinds.iter().flat_map(|(sign, ids)| ids.iter().take(NAMED).map(move |id| format!("{sign}{id}"))).collect();
+    match count - named.len() {
+        0 if named.is_empty() => "the capabilities".into(),
+        0 => named.join(" "),
+        more => format!("{} and {more} more", named.join(" ")),
+    }
+}

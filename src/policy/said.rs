@@ -1,0 +1,97 @@
+//! What the files of a set say, whatever their layout and whatever the capabilities: by it two sets are compared.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::extend;
+use super::hash::line;
+use super::rules::{Origin, Rule};
+use crate::audit::{MAX_NAMED, PolicyChanges, hex};
+
+/// The policies of a set's files, each by the digest of what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    policies: BTreeMap<String, String>,
+    digest: String,
+}
+
+impl Said {
+    /// Gates that come from capabilities are in no file.
+    pub(super) fn of(rules: &[Rule], texts: &[(String, String)]) -> Result<Self, String> {
+        let mut policies = BTreeMap::new();
+        for rule in rules.iter().filter(|it| it.origin != Origin::Capability) {
+            policies.insert(rule.id.clone(), hex(&Sha256::digest(line(rule)?)));
+        }
+        let mut digest = Sha256::new();
+        let extension = texts.iter().find(|it| it.0 == extend::FILE).map_or("", |it| &it.1);
+        digest.update(format!("countersign/said/v1\n{}\n{extension}", extension.len()));
+        for says in policies.values() {
+            digest.update(says);
+        }
+        Ok(Self { policies, digest: hex(&digest.finalize()) })
+    }
+
+    /// Of the whole: equal for files that differ in layout and comments only.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// What is other than `before`; everything, if there was nothing before.
+    pub(crate) fn since(&self, before: Option<&Self>) -> PolicyChanges {
+        let nothing = BTreeMap::new();
+        let before = before.map_or(&nothing, |it| &it.policies);
+        let mut more = 0;
+        let mut named = |ids: Vec<&String>| -> Vec<String> {
+            more += ids.len().saturating_sub(MAX_NAMED);
+            ids.into_iter().take(MAX_NAMED).cloned().collect()
+        };
+        let added = named(self.policies.keys().filter(|it| !before.contains_key(*it)).collect());
+        let removed = named(before.keys().filter(|it| !self.policies.contains_key(*it)).collect());
+        let differs = |(id, says): &(&String, &String)| before.get(*id).is_some_and(|it| it != *says);
+        let changed = named(self.policies.iter().filter(differs).map(|it| it.0).collect());
+        PolicyChanges { added, changed, more, removed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::rules;
+
+    fn of(text: &str) -> Said {
+        Said::of(&rules(text), &[]).unwrap()
+    }
+
+    #[test]
+    fn two_sets_differ_by_policies_and_not_by_layout() {
+        let one =
+            of("@id(\"a\") permit (principal, action, resource); @id(\"b\") forbid (principal, action, resource);");
+        let other =
+            of("// c\n@id(\"b\")\nforbid(principal,action,resource);@id(\"a\")permit(principal,action,resource);");
+        assert_eq!(one, other);
+        assert_eq!(one.since(Some(&other)), PolicyChanges::default());
+        let third =
+            of("@id(\"b\") permit (principal, action, resource); @id(\"c\") forbid (principal, action, resource);");
+        let named = |it: &str| vec![it.to_owned()];
+        let changes = PolicyChanges { added: named("c"), removed: named("a"), changed: named("b"), more: 0 };
+        assert_eq!(third.since(Some(&one)), changes);
+        assert_ne!(third.digest(), one.digest());
+        assert_ne!(one.digest(), Said::of(&[], &[(extend::FILE.into(), "entity Order;".into())]).unwrap().digest());
+    }
+
+    #[test]
+    fn an_event_has_room_for_what_is_named_whatever_the_ids_are() {
+        let many = |says: &str, from: usize| {
+            let one = |n: usize| format!("@id(\"{n:03}{}\") {says} (principal, action, resource);", "\\\"".repeat(197));
+            (from..from + 40).map(one).collect::<String>()
+        };
+        let changes = of(&many("permit", 20)).since(Some(&of(&many("forbid", 0))));
+        assert_eq!(
+            (changes.added.len(), changes.removed.len(), changes.changed.len()),
+            (MAX_NAMED, MAX_NAMED, MAX_NAMED)
+        );
+        assert_eq!(changes.more, 8 + 8 + 8);
+        assert!(serde_json::to_string(&changes).unwrap().len() < crate::audit::MAX_EVENT_BYTES - 1024);
+    }
+}
