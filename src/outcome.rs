@@ -159,7 +159,7 @@ pub struct Error {
     /// Whether the same call, sent again as it is, may succeed *and cannot run twice* (EXE-4).
     pub retryable: bool,
     /// Paths and keywords, a declared code, or an execution id; never a value.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub details: Vec<Detail>,
 }
 

@@ -99,7 +99,8 @@ async fn apr_11_nobody_in_particular_neither_asks_nor_decides() {
       "error": {
         "code": "POLICY_DENIED",
         "message": "No policy permits this call.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);
@@ -130,7 +131,8 @@ async fn apr_11_one_requester_has_at_most_a_hundred_pending() {
       "error": {
         "code": "RATE_LIMITED",
         "message": "Too many requests are waiting for approval.",
-        "retryable": true
+        "retryable": true,
+        "details": []
       }
     }
     "#);

@@ -22,7 +22,7 @@ async fn r8_three_refusals_are_byte_identical_and_the_fourth_is_a_denial() {
         shown.push(text.replace(name, "NAME").replace(outcome.execution_id().as_str(), "EXE"));
     }
     shown.dedup();
-    insta::assert_snapshot!(shown.join("\n"), @r#"{"status":"failed","executionId":"EXE","error":{"code":"CAPABILITY_NOT_FOUND","message":"There is no capability `NAME`.","retryable":false}}"#);
+    insta::assert_snapshot!(shown.join("\n"), @r#"{"status":"failed","executionId":"EXE","error":{"code":"CAPABILITY_NOT_FOUND","message":"There is no capability `NAME`.","retryable":false,"details":[]}}"#);
     let denied = app.dana().invoke("orders.refund", refund("ord_1", 900_000)).await;
     insta::assert_json_snapshot!(denied, @r#"
     {
@@ -31,7 +31,8 @@ async fn r8_three_refusals_are_byte_identical_and_the_fourth_is_a_denial() {
       "error": {
         "code": "POLICY_DENIED",
         "message": "Refunds of $5,000 and more are not possible.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);
@@ -90,7 +91,7 @@ async fn nobody_is_told_anything_without_an_actor() {
         shown.push(serde_json::to_string(&outcome).unwrap().replace(outcome.execution_id().as_str(), "EXE"));
     }
     shown.dedup();
-    insta::assert_snapshot!(shown.join("\n"), @r#"{"status":"failed","executionId":"EXE","error":{"code":"UNAUTHENTICATED","message":"The caller is not authenticated.","retryable":false}}"#);
+    insta::assert_snapshot!(shown.join("\n"), @r#"{"status":"failed","executionId":"EXE","error":{"code":"UNAUTHENTICATED","message":"The caller is not authenticated.","retryable":false,"details":[]}}"#);
     for malformed in ["", "  ", "a\nb", &"x".repeat(513)] {
         let outcome = app.on_behalf_of(countersign::Actor::user(malformed)).invoke("ping", json!({})).await;
         assert_eq!(crate::shop::code(&outcome), "UNAUTHENTICATED", "{malformed:?}");

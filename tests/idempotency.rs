@@ -61,7 +61,8 @@ async fn a_known_key_is_answered_and_not_run() {
       "error": {
         "code": "IDEMPOTENCY_KEY_REUSED",
         "message": "The idempotency key was used for another input.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);
@@ -96,7 +97,8 @@ async fn a_key_whose_first_call_still_runs_is_in_progress() {
       "error": {
         "code": "IDEMPOTENCY_IN_PROGRESS",
         "message": "The first call with this idempotency key still runs.",
-        "retryable": true
+        "retryable": true,
+        "details": []
       }
     }
     "#);
@@ -387,7 +389,8 @@ async fn a_key_is_visible_ascii_and_not_for_nobody_in_particular() {
       "error": {
         "code": "IDEMPOTENCY_KEY_INVALID",
         "message": "An idempotency key is 1 to 255 visible ASCII characters, and anonymous callers have none.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);

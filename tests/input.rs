@@ -227,7 +227,8 @@ async fn an_invalid_call_from_whom_policy_refuses_anyway_is_told_that() {
       "error": {
         "code": "POLICY_DENIED",
         "message": "No policy permits this call.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);

@@ -76,7 +76,8 @@ async fn r15_a_forbid_that_errs_is_a_failure_and_no_pass() {
       "error": {
         "code": "POLICY_FAILED",
         "message": "The operation failed.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);

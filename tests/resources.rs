@@ -132,7 +132,8 @@ async fn omar_cannot_touch_an_order_of_danas_tenant() {
       "error": {
         "code": "POLICY_DENIED",
         "message": "No policy permits this call.",
-        "retryable": false
+        "retryable": false,
+        "details": []
       }
     }
     "#);
