@@ -2,29 +2,12 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
-
 use super::failure::Failure;
-use crate::demo;
-use crate::{Actor, ActorKind, Identity};
+use crate::workbench::ActorGiven;
+use crate::{Identity, demo};
 
 /// The most bytes of an actor file.
 const MAX_FILE: u64 = 64 * 1024;
-
-/// An actor file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    id: String,
-    kind: ActorKind,
-    #[serde(default)]
-    tenant: Option<String>,
-    #[serde(default)]
-    roles: Vec<String>,
-    #[serde(default)]
-    attributes: Map<String, Value>,
-}
 
 /// Without a name there is no actor: then the engine refuses, on record.
 pub(super) fn identity(name: Option<&str>) -> Result<Identity, Failure> {
@@ -51,16 +34,9 @@ fn read(name: &str) -> Result<Identity, Failure> {
         return Err(wrong(format!("is longer than {MAX_FILE} bytes")));
     }
     let text = std::fs::read_to_string(name).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let file: File = serde_json::from_str(&text).map_err(|error| wrong(format!("is no actor: {error}")))?;
-    let mut actor = Actor::new(file.kind, file.id);
-    actor.roles = file.roles;
-    actor.attributes = file.attributes;
-    if !actor.is_well_formed() {
-        return Err(wrong("has an empty id, or one with control characters".into()));
+    let given: ActorGiven = serde_json::from_str(&text).map_err(|error| wrong(format!("is no actor: {error}")))?;
+    if given.has_issuer() {
+        return Err(wrong("names an issuer, which only verified credentials do".into()));
     }
-    match file.tenant {
-        Some(tenant) if tenant.trim().is_empty() => Err(wrong("has an empty tenant".into())),
-        Some(tenant) => Ok(Identity::new(actor).tenant(tenant)),
-        None => Ok(Identity::new(actor)),
-    }
+    given.identity().map_err(|what| wrong(what.into()))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::load::load;
 use super::problem::SourceFile;
-use super::rules::{self, Origin, Rule};
+use super::rules::{self, Origin, Place, Rule};
 use super::types::{Member, Type};
 use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, extend};
 use crate::actor::{Actor, Identity};
@@ -131,7 +131,8 @@ pub(super) fn rules(text: &str) -> Vec<Rule> {
             let (id, kind) = rules::read(&policy, &file, start).unwrap();
             let reason = policy.annotation("reason").map(str::to_owned);
             let policy = policy.new_id(PolicyId::new(&id));
-            Rule { id, policy, kind, reason, origin: Origin::File { index: 0, start } }
+            let place = Place { file: "a.cedar".into(), line: 1 };
+            Rule { id, policy, kind, reason, origin: Origin::File { index: 0, start }, place }
         })
         .collect();
     rules.sort_by(|one, two| one.id.cmp(&two.id));

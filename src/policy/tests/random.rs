@@ -253,7 +253,10 @@ proptest! {
             let request = set.request(compiled, &principal, context, input).unwrap();
             let entities = principal.among(&compiled.base, &entities).unwrap();
             let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
-            proptest::prop_assert_eq!(decided, expected);
+            proptest::prop_assert_eq!(&decided, &expected);
+            // the stages and the workbench ask `judge`
+            let judged = set.judge(&Ok(principal), &case);
+            proptest::prop_assert_eq!(judged, expected);
         }
     }
 

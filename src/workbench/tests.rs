@@ -1,0 +1,3 @@
+//! The workbench against the engine.
+
+mod live;
