@@ -8,6 +8,8 @@ mod approvers;
 mod compile;
 mod decide;
 mod discover;
+#[cfg(feature = "cli")]
+mod explain;
 mod extend;
 mod gather;
 mod hash;

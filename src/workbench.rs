@@ -7,7 +7,9 @@
 mod case;
 mod given;
 mod judge;
+mod junit;
 mod manage;
+mod suite;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 
@@ -17,7 +19,9 @@ use std::sync::Arc;
 pub(crate) use self::case::{Asked, Case, Fault};
 pub(crate) use self::given::ActorGiven;
 pub(crate) use self::judge::{Judged, Question, Ruling, Word, judge};
+pub(crate) use self::junit::junit;
 pub(crate) use self::manage::{Deciding, ManageQuestion, may_decide};
+pub(crate) use self::suite::{CaseResult, Coverage, Report, Suite, files as case_files, one as one_case};
 use crate::Identity;
 use crate::registry::Registry;
 

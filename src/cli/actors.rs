@@ -12,6 +12,18 @@ const MAX_FILE: u64 = 64 * 1024;
 /// Without a name there is no actor: then the engine refuses, on record.
 pub(super) fn identity(name: Option<&str>) -> Result<Identity, Failure> {
     let Some(name) = name else { return Ok(Identity::none()) };
+    find(
+        name,
+        |given| if given.has_issuer() { Err("names an issuer, which only verified credentials do") } else { Ok(()) },
+    )
+}
+
+/// Somebody in whose name nothing is done. They may be whoever a verified credential could name.
+pub(super) fn supposed(name: &str) -> Result<Identity, Failure> {
+    find(name, |_| Ok(()))
+}
+
+fn find(name: &str, check: impl Fn(&ActorGiven) -> Result<(), &'static str>) -> Result<Identity, Failure> {
     if let Some(identity) = demo::actor(name) {
         return Ok(identity);
     }
@@ -20,12 +32,12 @@ pub(super) fn identity(name: Option<&str>) -> Result<Identity, Failure> {
         let next = format!("name one of {known}, or a JSON file like `{EXAMPLE}`");
         return Err(Failure::could_not_run(format!("no actor and no file is called `{name}`"), next));
     }
-    read(name)
+    read(name, check)
 }
 
 const EXAMPLE: &str = r#"{"id": "kim", "kind": "user", "tenant": "acme", "roles": ["support"]}"#;
 
-fn read(name: &str) -> Result<Identity, Failure> {
+fn read(name: &str, check: impl Fn(&ActorGiven) -> Result<(), &'static str>) -> Result<Identity, Failure> {
     let wrong = |what: String| {
         Failure::could_not_run(format!("the actor file `{name}` {what}"), format!("write it like `{EXAMPLE}`"))
     };
@@ -35,8 +47,5 @@ fn read(name: &str) -> Result<Identity, Failure> {
     }
     let text = std::fs::read_to_string(name).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let given: ActorGiven = serde_json::from_str(&text).map_err(|error| wrong(format!("is no actor: {error}")))?;
-    if given.has_issuer() {
-        return Err(wrong("names an issuer, which only verified credentials do".into()));
-    }
-    given.identity().map_err(|what| wrong(what.into()))
+    check(&given).and_then(|()| given.identity()).map_err(|what| wrong(what.into()))
 }

@@ -6,6 +6,8 @@ mod history;
 mod problem;
 mod publish;
 mod rollback;
+mod set;
+mod test;
 
 pub(super) use self::args::Policy;
 use self::args::PolicyCommand;
@@ -19,5 +21,10 @@ pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
         PolicyCommand::History(args) => history::run(&args).await,
         PolicyCommand::Publish(args) => publish::run(&args).await,
         PolicyCommand::Rollback(args) => rollback::run(&args).await,
+        PolicyCommand::Test(args) => test::run(&args),
     }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }

@@ -62,7 +62,7 @@ impl SourceFile {
     }
 
     /// A problem where this word first stands after `from`, else at `from`.
-    pub(super) fn problem_at_word(&self, from: usize, word: &str, what: impl Into<String>) -> PolicyProblem {
+    pub(crate) fn problem_at_word(&self, from: usize, word: &str, what: impl Into<String>) -> PolicyProblem {
         let found = self.text.get(from..).and_then(|it| find_word(it, word));
         self.problem(from + found.unwrap_or(0), what)
     }

@@ -12,6 +12,7 @@ use crate::audit::{DenialReason, PolicyError, PolicyRef};
 use crate::caller::JsonInput;
 use crate::capability::Governed;
 use crate::clock::Timestamp;
+use crate::outcome::Detail;
 use crate::policy::{self, Concealed, Covers, Decision, PolicySet, Shown};
 use crate::resource::ResourceEntity;
 use crate::schema::{Given, Refused};
@@ -152,6 +153,17 @@ impl fmt::Display for Word {
     }
 }
 
+/// The word, with what is behind it.
+impl fmt::Display for Ruling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details = self.details();
+        match details.is_empty() {
+            true => self.word().fmt(f),
+            false => write!(f, "{} ({})", self.word(), details.join(", ")),
+        }
+    }
+}
+
 impl Ruling {
     pub(crate) fn word(&self) -> Word {
         match self {
@@ -195,6 +207,20 @@ impl Ruling {
             Self::Decided(Decision::Deny { reason, .. }) => reason.iter().map(String::as_str).collect(),
             Self::Decided(Decision::RequireApproval(gates)) => gates.reasons.iter().map(String::as_str).collect(),
             Self::Concealed(_) | Self::Invalid(_) | Self::Decided(_) => Vec::new(),
+        }
+    }
+
+    /// What is behind the word: what could not be evaluated, or what of the input does not fit.
+    fn details(&self) -> Vec<String> {
+        let problem = |it: &Detail| match it {
+            Detail::Input { path, keyword, .. } => format!("{} {keyword}", if path.is_empty() { "/" } else { path }),
+            Detail::Code { .. } | Detail::Execution { .. } => String::new(),
+        };
+        match self {
+            Self::Invalid(refused) => refused.outward.iter().map(problem).collect(),
+            Self::Concealed(_) | Self::Decided(_) => {
+                self.errors().iter().map(|it| format!("{}: {}", it.policy, it.kind)).collect()
+            }
         }
     }
 

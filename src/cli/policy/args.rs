@@ -22,6 +22,8 @@ pub(super) enum PolicyCommand {
     Publish(Publish),
     /// Go back to a set that was active before
     Rollback(Rollback),
+    /// Run the cases beside the policies, and see which policies no case exercises
+    Test(Test),
 }
 
 /// Which records a command works on.
@@ -74,6 +76,17 @@ pub(super) struct Check {
     pub(super) format: Format,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Test {
+    /// A directory of `*.cedar` files with cases in `tests/*.yaml` (default: the demo's, compiled in)
+    pub(super) dir: Option<PathBuf>,
+    /// Write a report for build servers, too: JUnit's XML
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
 impl Policy {
     pub(in crate::cli) fn format(&self) -> &Format {
         match &self.command {
@@ -81,6 +94,7 @@ impl Policy {
             PolicyCommand::History(it) => &it.records.format,
             PolicyCommand::Publish(it) => &it.records.format,
             PolicyCommand::Rollback(it) => &it.records.format,
+            PolicyCommand::Test(it) => &it.format,
         }
     }
 }
