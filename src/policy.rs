@@ -43,6 +43,8 @@ use std::time::Duration;
 use cedar_policy::{Authorizer, Schema};
 use serde_json::Value;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
 pub(crate) use self::gather::{Gathered, not_gathered};
 #[cfg(feature = "cli")]
 pub(crate) use self::judge::Concealed;

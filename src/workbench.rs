@@ -1,14 +1,16 @@
-//! What a security team asks of a policy set: calls that nobody makes, judged by the code that judges real ones. Without a
-//! store, and without effects.
+//! What a security team asks of a policy set: calls that nobody makes, judged by the code that judges real ones. Without
+//! effects, and but for what is on record without a store.
 //!
 //! Reading order: `judge` (one question, one ruling), `case` (questions as people write them), `suite` (many of them, with
-//! what is expected).
+//! what is expected), `explain` (why), `recorded` (questions that were asked for real).
 
 mod case;
+mod explain;
 mod given;
 mod judge;
 mod junit;
 mod manage;
+mod recorded;
 mod suite;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
@@ -16,11 +18,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use self::case::{Asked, Case, Fault};
+pub(crate) use self::case::Asked;
+pub(crate) use self::explain::{Approving, Explanation, explain, life};
 pub(crate) use self::given::ActorGiven;
-pub(crate) use self::judge::{Judged, Question, Ruling, Word, judge};
+pub(crate) use self::judge::{Question, Word};
 pub(crate) use self::junit::junit;
-pub(crate) use self::manage::{Deciding, ManageQuestion, may_decide};
+pub(crate) use self::recorded::{Recorded, recorded};
 pub(crate) use self::suite::{CaseResult, Coverage, Report, Suite, files as case_files, one as one_case};
 use crate::Identity;
 use crate::registry::Registry;

@@ -4,6 +4,7 @@ mod bad_input;
 mod commands;
 mod documents;
 mod policies;
+mod policy_explain;
 mod policy_test;
 mod story;
 

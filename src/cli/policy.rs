@@ -2,12 +2,14 @@
 
 mod args;
 mod check;
+mod explain;
 mod history;
 mod problem;
 mod publish;
 mod rollback;
 mod set;
 mod test;
+mod told;
 
 pub(super) use self::args::Policy;
 use self::args::PolicyCommand;
@@ -18,6 +20,7 @@ use super::screen::Answer;
 pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
     match args.command {
         PolicyCommand::Check(args) => check::run(&args),
+        PolicyCommand::Explain(args) => explain::run(*args).await,
         PolicyCommand::History(args) => history::run(&args).await,
         PolicyCommand::Publish(args) => publish::run(&args).await,
         PolicyCommand::Rollback(args) => rollback::run(&args).await,

@@ -3,7 +3,7 @@
 
 use cedar_policy::{Policy, PolicySet as Set};
 
-use super::decide::{Early, denied, gate};
+use super::decide::{Asked, denied, gate};
 use super::request::Principal;
 use super::rules::{Kind, Rule};
 use super::tree::{Bound, Known, body, rebuild};
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 }
 
 /// `context.approval` counts as unknown too: stage 6 asks the same question of a call that is resumed with one.
-const CONTEXT: &[&str] = &["surface", "tenant", "client", "now"];
+pub(super) const CONTEXT: &[&str] = &["surface", "tenant", "client", "now"];
 
 /// A policy's approximations, made once however many actions it is for.
 pub(super) struct Bounds {
@@ -131,7 +131,7 @@ impl PolicySet {
         }
     }
 
-    fn outlook(&self, early: &Early<'_>) -> Outlook {
+    fn outlook(&self, early: &Asked<'_>) -> Outlook {
         let plan = &early.compiled.plan;
         let evaluate = |set| self.evaluate(set, &early.request, &early.entities);
         let (permits, forbids) = (evaluate(&plan.exact_permits), evaluate(&plan.exact_forbids));

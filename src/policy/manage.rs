@@ -64,7 +64,7 @@ impl PolicySet {
         })
     }
 
-    fn managing(&self, action: ManageAction) -> Result<&Managing, Vec<PolicyError>> {
+    pub(super) fn managing(&self, action: ManageAction) -> Result<&Managing, Vec<PolicyError>> {
         let place = ManageAction::ALL.iter().position(|it| *it == action);
         place.and_then(|it| self.managing.get(it)).ok_or_else(|| failure("action", "unknown"))
     }

@@ -113,7 +113,7 @@ fn evaluate(trail: &mut Trail, valid: &Valid, covers: Option<&Covers>, entities:
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).
-fn covers(presented: &Presented) -> Covers {
+pub(crate) fn covers(presented: &Presented) -> Covers {
     use crate::approval::Verdict;
     let record = &presented.record;
     let mut types = std::collections::BTreeMap::new();

@@ -167,7 +167,8 @@ impl Case {
 }
 
 impl World {
-    fn capability(&self, id: &str) -> Result<&std::sync::Arc<Governed>, Fault> {
+    /// A capability by its id.
+    pub(crate) fn capability(&self, id: &str) -> Result<&std::sync::Arc<Governed>, Fault> {
         let known = self.registry.all().iter().map(|it| it.id.as_str());
         self.registry.get(id).ok_or_else(|| unknown("capability", id, known))
     }

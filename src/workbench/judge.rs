@@ -50,8 +50,6 @@ pub(crate) enum Ruling {
 /// A ruling, and what it was made of.
 pub(crate) struct Judged {
     pub(crate) ruling: Ruling,
-    /// Whom it was decided for, if the capability is shown.
-    pub(crate) shown: Option<Shown>,
     /// The input as policies see it, if it is valid.
     pub(crate) input: Option<Arc<Value>>,
 }
@@ -61,7 +59,7 @@ pub(crate) fn judge(set: &PolicySet, question: &Question) -> Judged {
     let Question { identity, capability, now, .. } = question;
     let shown = match set.show(identity, *now, capability) {
         Ok(shown) => shown,
-        Err(concealed) => return Judged { ruling: Ruling::Concealed(concealed), shown: None, input: None },
+        Err(concealed) => return Judged { ruling: Ruling::Concealed(concealed), input: None },
     };
     let given = match &question.input {
         JsonInput::Text(text) => Given::Text(text),
@@ -77,7 +75,7 @@ pub(crate) fn judge(set: &PolicySet, question: &Question) -> Judged {
             None => (Ruling::Invalid(refused), None),
         },
     };
-    Judged { ruling, shown: Some(shown), input }
+    Judged { ruling, input }
 }
 
 /// Stage 7, with the entities of the question in the place of the application's.

@@ -123,9 +123,10 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<SourceFile>, Vec<PolicyProbl
     if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
-/// One case alone: a file that describes a call.
-pub(crate) fn one(file: &SourceFile) -> Result<Case, PolicyProblem> {
-    parse(file)
+/// What one case alone asks: a file that describes a call.
+pub(crate) fn one(file: &SourceFile, world: &World) -> Result<Asked, PolicyProblem> {
+    let case: Case = parse(file)?;
+    case.asked(world, &Cast::new()).map_err(|fault| file.problem(0, fault.what).help(fault.help))
 }
 
 impl Suite {

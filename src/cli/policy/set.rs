@@ -7,7 +7,7 @@ use super::super::actors::supposed;
 use super::super::failure::Failure;
 use super::super::open::source;
 use crate::demo;
-use crate::policy::{self, PolicySet};
+use crate::policy::{self, PolicySet, SourceFile, read_file};
 use crate::registry::Registry;
 use crate::workbench::{Cast, World};
 
@@ -15,6 +15,15 @@ use crate::workbench::{Cast, World};
 pub(super) fn loaded(directory: Option<&Path>, registry: &Registry) -> Result<PolicySet, Failure> {
     let (set, _) = policy::load(&source(directory)?, registry).map_err(Failure::of_policies)?;
     Ok(set)
+}
+
+/// A file of the workbench's own form.
+pub(super) fn file(path: &Path) -> Result<SourceFile, Failure> {
+    let name = path.display().to_string();
+    let text = read_file(path).map_err(|error| {
+        Failure::could_not_run(format!("`{name}` cannot be read: {error}"), "name a file of UTF-8 text, at most 1 MiB")
+    })?;
+    Ok(SourceFile { name, text })
 }
 
 /// The demo's capabilities, and these actors, each the name of one of the demo's people or a file; without any, all of

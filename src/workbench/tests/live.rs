@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::registry::Registry;
 use crate::testing::TestApp;
-use crate::workbench::{Question, Ruling, Word, judge};
+use crate::workbench::judge::{Question, Ruling, Word, judge};
 use crate::{
     Actor, ApprovalRule, Capability, Engine, ErrorCode, HandlerError, Identity, Invocation, JsonInput, Outcome,
     PolicySource, Risk, Surface,
