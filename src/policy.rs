@@ -11,6 +11,8 @@ mod discover;
 #[cfg(feature = "cli")]
 mod explain;
 mod extend;
+#[cfg(feature = "cli")]
+mod forecast;
 mod gather;
 mod hash;
 mod input;
@@ -45,6 +47,8 @@ use serde_json::Value;
 
 #[cfg(feature = "cli")]
 pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
+#[cfg(feature = "cli")]
+pub(crate) use self::forecast::{Forecast, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
 #[cfg(feature = "cli")]
 pub(crate) use self::judge::Concealed;

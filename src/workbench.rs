@@ -2,7 +2,8 @@
 //! effects, and but for what is on record without a store.
 //!
 //! Reading order: `judge` (one question, one ruling), `case` (questions as people write them), `suite` (many of them, with
-//! what is expected), `explain` (why), `recorded` (questions that were asked for real).
+//! what is expected), `explain` (why), `matrix` (before there
+//! is input), `recorded` (questions that were asked for real).
 
 mod case;
 mod explain;
@@ -10,6 +11,7 @@ mod given;
 mod judge;
 mod junit;
 mod manage;
+mod matrix;
 mod recorded;
 mod suite;
 #[cfg(all(test, feature = "testing"))]
@@ -23,6 +25,7 @@ pub(crate) use self::explain::{Approving, Explanation, explain, life};
 pub(crate) use self::given::ActorGiven;
 pub(crate) use self::judge::{Question, Word};
 pub(crate) use self::junit::junit;
+pub(crate) use self::matrix::{Cell, matrix, of_capability as matrix_of};
 pub(crate) use self::recorded::{Recorded, recorded};
 pub(crate) use self::suite::{CaseResult, Coverage, Report, Suite, files as case_files, one as one_case};
 use crate::Identity;

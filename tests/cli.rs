@@ -5,6 +5,7 @@ mod commands;
 mod documents;
 mod policies;
 mod policy_explain;
+mod policy_matrix;
 mod policy_test;
 mod story;
 

@@ -4,12 +4,14 @@ mod args;
 mod check;
 mod explain;
 mod history;
+mod matrix;
 mod problem;
 mod publish;
 mod rollback;
 mod set;
 mod test;
 mod told;
+mod who;
 
 pub(super) use self::args::Policy;
 use self::args::PolicyCommand;
@@ -24,6 +26,9 @@ pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
         PolicyCommand::History(args) => history::run(&args).await,
         PolicyCommand::Publish(args) => publish::run(&args).await,
         PolicyCommand::Rollback(args) => rollback::run(&args).await,
+        PolicyCommand::Matrix(args) => matrix::run(&args),
+        PolicyCommand::WhoCan(args) => who::who(&args),
+        PolicyCommand::WhatCan(args) => who::what(&args),
         PolicyCommand::Test(args) => test::run(&args),
     }
 }

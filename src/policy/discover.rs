@@ -35,7 +35,7 @@ pub(super) struct Bounds {
     resource_unknown: Approximation,
 }
 
-enum Approximation {
+pub(super) enum Approximation {
     /// The policy does not depend on the input.
     Exact,
     Bounds {
@@ -45,6 +45,11 @@ enum Approximation {
 }
 
 impl Bounds {
+    /// Whether the resource is the capability itself, or an application's entity that the input names.
+    pub(super) fn when(&self, resource_known: bool) -> &Approximation {
+        if resource_known { &self.resource_known } else { &self.resource_unknown }
+    }
+
     pub(super) fn of(rule: &Rule) -> Result<Self, String> {
         let template = body(&rule.policy).ok_or("a policy has no tree")?;
         let approximate = |resource| -> Result<Approximation, String> {
@@ -72,8 +77,7 @@ pub(super) fn plan<'a>(
         policy.map_or(Ok(()), |it| set.add(it.clone()).map_err(|it| it.to_string()))
     };
     for (rule, bounds) in rules {
-        let bounds = if resource_known { &bounds.resource_known } else { &bounds.resource_unknown };
-        match (&rule.kind, bounds) {
+        match (&rule.kind, bounds.when(resource_known)) {
             (Kind::Hide, _) => {}
             (Kind::Permit, Approximation::Exact) => add(&mut plan.exact_permits, Some(&rule.policy))?,
             (Kind::Permit, Approximation::Bounds { over, .. }) => add(&mut plan.possible_permits, over.as_deref())?,

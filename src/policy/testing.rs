@@ -10,7 +10,7 @@ use super::problem::SourceFile;
 use super::rules::{self, Origin, Place, Rule};
 use super::types::{Member, Type};
 use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, extend};
-use crate::actor::{Actor, Identity};
+use crate::actor::{Actor, Identity, Surface};
 use crate::capability::{ApprovalRule, Capability, Governed, ResourceMapping, Risk, SideEffect};
 use crate::clock::Timestamp;
 use crate::schema::Compiler;
@@ -19,7 +19,7 @@ pub(super) const NOW: Timestamp = Timestamp(1_735_689_600_000_000);
 
 /// The one place that makes a capability past the registry.
 pub(super) fn capability(id: &str, side_effect: SideEffect, risk: Risk, input: Value) -> Arc<Governed> {
-    let builder = Capability::builder(id, side_effect).risk(risk);
+    let builder = Capability::builder(id, side_effect).risk(risk).expose(Surface::ALL);
     let handler = async |_: crate::Invocation<()>, it| Ok::<_, crate::HandlerError>(it);
     let draft = builder.json_handler(input, json!({}), handler).draft;
     let (input_schema, output_schema) = (Arc::new(draft.input_schema), Arc::new(draft.output_schema));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::args::{As, Format, Place, surface, time};
 use crate::{Surface, Timestamp};
@@ -25,6 +25,12 @@ pub(super) enum PolicyCommand {
     Publish(Publish),
     /// Go back to a set that was active before
     Rollback(Rollback),
+    /// See who could do what, before there is input
+    Matrix(Matrix),
+    /// See who could get a capability allowed, and by which policies
+    WhoCan(WhoCan),
+    /// See what an actor could get allowed, and by which policies
+    WhatCan(WhatCan),
     /// Run the cases beside the policies, and see which policies no case exercises
     Test(Test),
 }
@@ -117,6 +123,65 @@ pub(super) struct Explain {
     pub(super) place: Place,
 }
 
+/// From where, when, and by which policies.
+#[derive(Debug, Args)]
+pub(super) struct Outlooks {
+    /// Only from there: direct, http, mcp, workflow, test (default: all but test)
+    #[arg(long = "surface", value_name = "SURFACE", value_delimiter = ',', value_parser = surface)]
+    pub(super) surfaces: Vec<Surface>,
+    /// At this time, `2026-06-01T12:00:00Z` or `2026-06-01` (default: now)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) now: Option<Timestamp>,
+    /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
+    #[arg(long, value_name = "DIR")]
+    pub(super) policies: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Matrix {
+    /// Whom: names or files (default: all of the demo's people)
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub(super) actors: Vec<String>,
+    /// How the matrix looks
+    #[arg(long = "format", value_enum, default_value = "table")]
+    pub(super) layout: Layout,
+    #[command(flatten)]
+    pub(super) view: Outlooks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Layout {
+    /// For terminals
+    Table,
+    /// For pull requests
+    Markdown,
+    /// For spreadsheets, a line a cell
+    Csv,
+    /// For machines, as `--json`
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhoCan {
+    /// The capability's id, `orders.refund`
+    pub(super) capability: String,
+    /// Whom: names or files (default: all of the demo's people)
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub(super) actors: Vec<String>,
+    #[command(flatten)]
+    pub(super) view: Outlooks,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhatCan {
+    /// dana, priya, omar, nightly, anonymous, or a JSON file `{"id", "kind", "tenant", "roles", "attributes"}`
+    pub(super) actor: String,
+    #[command(flatten)]
+    pub(super) view: Outlooks,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct Test {
     /// A directory of `*.cedar` files with cases in `tests/*.yaml` (default: the demo's, compiled in)
@@ -136,6 +201,9 @@ impl Policy {
             PolicyCommand::History(it) => &it.records.format,
             PolicyCommand::Publish(it) => &it.records.format,
             PolicyCommand::Rollback(it) => &it.records.format,
+            PolicyCommand::Matrix(it) => &it.view.format,
+            PolicyCommand::WhoCan(it) => &it.view.format,
+            PolicyCommand::WhatCan(it) => &it.view.format,
             PolicyCommand::Test(it) => &it.format,
         }
     }
