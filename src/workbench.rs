@@ -14,7 +14,7 @@ mod manage;
 mod matrix;
 mod recorded;
 mod suite;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

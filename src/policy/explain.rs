@@ -63,7 +63,8 @@ pub(crate) struct GateTold {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
     /// principal, action, resource, when or unless.
-    pub(crate) part: &'static str,
+    #[serde(rename = "part")]
+    pub(crate) of: &'static str,
     pub(crate) text: String,
     #[serde(flatten)]
     pub(crate) holds: Holds,
@@ -166,7 +167,7 @@ impl Inquiry<'_> {
     pub(crate) fn nearest(&self) -> Nearest {
         let mut permits: Vec<Told> =
             self.set.rules.values().filter(|it| is_of_calls(it)).filter_map(|it| self.explain(&it.id)).collect();
-        let misses = |it: &Told, part: &str| it.parts.iter().any(|it| it.part == part && it.holds == Holds::No);
+        let misses = |it: &Told, part: &str| it.parts.iter().any(|it| it.of == part && it.holds == Holds::No);
         if permits.iter().any(|it| !misses(it, "action")) {
             permits.retain(|it| !misses(it, "action"));
         } else {
@@ -191,7 +192,7 @@ impl Inquiry<'_> {
             let holds = if reached { self.condition(&clause, &parts) } else { Holds::NotReached };
             reached = reached && matches!(holds, Holds::Yes | Holds::Unknown);
             let (Clause::When(expr) | Clause::Unless(expr)) = &clause;
-            parts.push(Part { part, text: cut(&expr.to_string()), holds });
+            parts.push(Part { of: part, text: cut(&expr.to_string()), holds });
         }
         parts
     }
@@ -209,10 +210,9 @@ impl Inquiry<'_> {
         };
         let principal = self.holds(alone((policy.principal.clone(), any().1, any().2)));
         let action = self.holds(alone((any().0, policy.action.clone(), any().2)));
-        let part = |part, constraint: String, holds| Part {
-            part,
-            text: cut(format!("{part} {constraint}").trim_end()),
-            holds,
+        let part = |of: &'static str, constraint: String, holds| {
+            let text = cut(format!("{of} {constraint}").trim_end());
+            Part { of, text, holds }
         };
         vec![
             part("principal", policy.principal.to_string(), principal),
@@ -240,7 +240,8 @@ impl Inquiry<'_> {
     }
 
     fn holds(&self, part: Template) -> Holds {
-        let Some(Ok(set)) = rebuild(part).map(|it| Set::from_policies([it])) else { return Holds::Unknown };
+        let set = rebuild(part).and_then(|it| Set::from_policies([it]).ok());
+        let Some(set) = set else { return Holds::Unknown };
         let answer = self.set.authorizer.is_authorized(&self.asked.request, &set, &self.asked.entities);
         match (answer.diagnostics().errors().next(), answer.decision()) {
             (Some(error), _) => Holds::Failed(policy_error(error).kind),

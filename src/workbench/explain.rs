@@ -58,7 +58,7 @@ pub(crate) fn explain(set: &PolicySet, question: &Question, cast: &Cast) -> Expl
     };
     let approvals: Vec<_> = requirements.iter().map(|it| approving(set, question, it, cast)).collect();
     let approved = (!requirements.is_empty()).then(|| approved(set, question, requirements));
-    Explanation { decisive, nearest, approvals, approved, ruling }
+    Explanation { ruling, decisive, nearest, approvals, approved }
 }
 
 /// Hides are asked before there is input, and what has none, or whose entities cannot be had, is told without.

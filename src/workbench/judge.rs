@@ -155,10 +155,10 @@ impl fmt::Display for Word {
 impl fmt::Display for Ruling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details = self.details();
-        match details.is_empty() {
-            true => self.word().fmt(f),
-            false => write!(f, "{} ({})", self.word(), details.join(", ")),
+        if details.is_empty() {
+            return self.word().fmt(f);
         }
+        write!(f, "{} ({})", self.word(), details.join(", "))
     }
 }
 

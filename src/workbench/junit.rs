@@ -1,4 +1,4 @@
-//! A suite's report for build servers: JUnit's XML.
+//! A suite's report for build servers: the XML of `JUnit`.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(crate) fn junit(report: &Report) -> String {
         let count = cases.len();
         // into a String: cannot fail
         let _ = writeln!(xml, "  <testsuite name=\"{file}\" tests=\"{count}\" failures=\"{failed}\" errors=\"0\">");
-        cases.iter().for_each(|it| xml += &testcase(it));
+        xml.extend(cases.iter().map(testcase));
         xml += "  </testsuite>\n";
     }
     xml + "</testsuites>\n"

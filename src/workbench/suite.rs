@@ -124,9 +124,9 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<SourceFile>, Vec<PolicyProbl
 }
 
 /// What one case alone asks: a file that describes a call.
-pub(crate) fn one(file: &SourceFile, world: &World) -> Result<Asked, PolicyProblem> {
+pub(crate) fn one(file: &SourceFile, world: &World) -> Result<Asked, Vec<PolicyProblem>> {
     let case: Case = parse(file)?;
-    case.asked(world, &Cast::new()).map_err(|fault| file.problem(0, fault.what).help(fault.help))
+    case.asked(world, &Cast::new()).map_err(|fault| vec![file.problem(0, fault.what).help(fault.help)])
 }
 
 impl Suite {
@@ -136,7 +136,7 @@ impl Suite {
         for file in files {
             match parse::<File>(file) {
                 Ok(parsed) => Reader { file, world, set }.read(parsed, &mut cases, &mut problems),
-                Err(problem) => problems.push(problem),
+                Err(found) => problems.extend(found),
             }
         }
         if files.is_empty() {
@@ -219,7 +219,7 @@ impl Reader<'_> {
         let name = case.name.ok_or_else(|| missing("name", "say in one line what it shows"))?;
         let help = "write `allow`, `deny`, `hidden`, `unexposed`, `approval: [manager]`, `invalid` or `failed`";
         let expect = case.expect.ok_or_else(|| missing("expect", help))?.sorted();
-        for id in case.policies.iter().flatten().filter(|it| self.set.place(it).is_none()) {
+        if let Some(id) = case.policies.iter().flatten().find(|it| self.set.place(it).is_none()) {
             return Err(unknown("policy", id, self.set.written().into_iter().map(|it| it.0)));
         }
         let policies = case.policies.map(|it| it.into_iter().collect());
@@ -236,7 +236,7 @@ fn at(file: &SourceFile, location: Location, what: impl Into<String>) -> PolicyP
     file.problem(before + within, what)
 }
 
-fn parse<T: serde::de::DeserializeOwned>(file: &SourceFile) -> Result<T, PolicyProblem> {
+fn parse<T: serde::de::DeserializeOwned>(file: &SourceFile) -> Result<T, Vec<PolicyProblem>> {
     let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     serde_saphyr::from_str_with_options(&file.text, options).map_err(|error| {
         let location = error.location();
@@ -245,7 +245,7 @@ fn parse<T: serde::de::DeserializeOwned>(file: &SourceFile) -> Result<T, PolicyP
             Some(location) => at(file, location, what),
             None => file.problem(0, what),
         };
-        problem.help(help)
+        vec![problem.help(help)]
     })
 }
 

@@ -1,3 +1,4 @@
 //! The workbench against the engine.
 
+#[cfg(feature = "testing")]
 mod live;

@@ -25,18 +25,16 @@ fn a_deny_says_which_permits_came_nearest() {
 
 #[test]
 fn every_other_outcome_says_why() {
-    let mut text = String::new();
-    for arguments in [
+    let calls = [
         &["orders.refund", "--actor", "dana", "--input", HUGE][..],
         &["orders.refund", "--actor", "dana", "--input", LARGE, "--surface", "mcp"],
         &["orders.refund", "--actor", "dana", "--surface", "workflow"],
         &["orders.refund", "--actor", "dana", "--input", r#"{"orderId":7}"#],
         &["orders.refund", "--actor", "priya", "--input", LARGE, "--approved", "manager"],
         &["orders.search", "--actor", "anonymous"],
-    ] {
-        text += &format!("$ countersign policy explain {}\n{}\n", arguments.join(" "), explained(arguments));
-    }
-    insta::assert_snapshot!(text);
+    ];
+    let told = calls.iter().map(|it| format!("$ countersign policy explain {}\n{}\n", it.join(" "), explained(it)));
+    insta::assert_snapshot!(told.collect::<Vec<_>>().concat());
 }
 
 #[test]

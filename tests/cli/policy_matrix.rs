@@ -42,18 +42,16 @@ fn the_matrix_is_the_same_in_every_layout() {
 
 #[test]
 fn who_can_and_what_can_say_by_which_policies() {
-    let mut text = String::new();
-    for arguments in [
+    let commands = [
         &["who-can", "orders.refund", "--surface", "direct"][..],
         &["who-can", "messages.send", "--surface", "mcp"],
         &["who-can", "orders.purge"],
         &["what-can", "nightly"],
         &["what-can", "dana", "--surface", "http"],
         &["what-can", "anonymous"],
-    ] {
-        text += &format!("$ countersign policy {}\n{}\n", arguments.join(" "), shown(arguments));
-    }
-    insta::assert_snapshot!(text);
+    ];
+    let told = commands.iter().map(|it| format!("$ countersign policy {}\n{}\n", it.join(" "), shown(it)));
+    insta::assert_snapshot!(told.collect::<Vec<_>>().concat());
 }
 
 #[test]
@@ -89,6 +87,6 @@ fn what_is_not_there_is_said() {
     ] {
         let ran = shell.run(&[&["policy"], arguments].concat());
         assert_eq!(ran.code, 5, "{arguments:?}");
-        assert!(format!("{}", ran.err).contains(message), "{}", ran.err);
+        assert!(ran.err.contains(message), "{}", ran.err);
     }
 }

@@ -41,7 +41,7 @@ fn what_the_directory_holds_is_what_is_compiled_in() {
     assert_eq!(compiled.json(), read.json());
 }
 
-const MIXED: &str = r#"
+const MIXED: &str = r"
 defaults: {actor: dana, capability: orders.refund, input: {orderId: o, amountCents: 1, reason: x}}
 cases:
   - {name: small, expect: allow, policies: [support-refunds]}
@@ -52,7 +52,7 @@ cases:
   - {name: later, at: 2026-02-01T00:00:00Z, expect: {approval: [manager]}}
   - {name: no input, input: {}, expect: deny}
   - {name: the <nightly> job, actor: nightly, expect: hidden}
-"#;
+";
 
 #[test]
 fn every_failure_is_shown_at_once() {

@@ -186,7 +186,7 @@ pub(super) struct WhatCan {
 pub(super) struct Test {
     /// A directory of `*.cedar` files with cases in `tests/*.yaml` (default: the demo's, compiled in)
     pub(super) dir: Option<PathBuf>,
-    /// Write a report for build servers, too: JUnit's XML
+    /// Write a report for build servers, too: the XML of `JUnit`
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
     #[command(flatten)]

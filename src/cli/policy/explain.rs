@@ -31,7 +31,7 @@ fn supposed_call(args: &Explain) -> Result<Answer, Failure> {
     let question = match &args.file {
         Some(path) => {
             let file = file(path)?;
-            let asked = one_case(&file, &world).map_err(|problem| Failure::of_cases(vec![problem]))?;
+            let asked = one_case(&file, &world).map_err(Failure::of_cases)?;
             match asked {
                 Asked::Call(question) => *question,
                 Asked::Manage(_) => {
@@ -86,43 +86,47 @@ async fn on_record(args: &Explain, id: &str) -> Result<Answer, Failure> {
 }
 
 fn replayed(set: &PolicySet, record: &Recorded, question: Option<&Question>, cast: &Cast) -> Answer {
-    let same_set = record.policy_hash.as_deref().is_none_or(|it| *it == **set.hash());
     let explanation = question.map(|it| explain(set, it, cast));
     let policies: Vec<_> = record.policies.iter().filter_map(|it| set.told(&it.id)).collect();
     let gone: Vec<&str> = record.policies.iter().map(|it| &*it.id).filter(|id| set.place(id).is_none()).collect();
     let json = json!({
         "record": record.json(),
         "policyHash": &**set.hash(),
-        "sameSet": same_set,
+        "sameSet": of_this_set(set, record),
         "policies": policies,
         "gone": gone,
         "replay": explanation.as_ref().map(Explanation::json),
     });
-    let mut text = record_text(record);
-    if !same_set {
-        text += &format!(
-            "{WARNING}note{WARNING:#}: another policy set decided; what follows is what today's says ({})\n",
-            &**set.hash()
-        );
-    }
-    for id in gone {
-        text += &format!("{WARNING}note{WARNING:#}: `{}` is not in today's set\n", plain(id));
-    }
-    let word = match &explanation {
-        Some(it) => {
-            let word = it.ruling.word();
-            let is = if record.word.as_ref() == Some(&word) { "the same again" } else { "otherwise today" };
-            text += &format!("\nreplayed with its stored input: {}, {is}\n{}", headline(it), shown_whole(it));
-            record.word.clone().unwrap_or(word)
-        }
-        None => {
-            text += "its input is not kept any more: events hold hashes only, so this is what is on record, with the\n\
-                     policies as they are written today\n";
-            text += &policies.iter().map(shown).collect::<String>();
-            record.word.clone().unwrap_or(Word::Failed)
-        }
+    let notes = notes(set, record, &gone);
+    let head = format!("{}{notes}", record_text(record));
+    let (word, text) = if let Some(it) = &explanation {
+        let word = it.ruling.word();
+        let is = if record.word.as_ref() == Some(&word) { "the same again" } else { "otherwise today" };
+        let replay = format!("\nreplayed with its stored input: {}, {is}\n{}", headline(it), shown_whole(it));
+        (record.word.clone().unwrap_or(word), head + &replay)
+    } else {
+        let shown: String = policies.iter().map(shown).collect();
+        (record.word.clone().unwrap_or(Word::Failed), format!("{head}{NOT_KEPT}{shown}"))
     };
     Answer::new(exit(&word), &json, text)
+}
+
+const NOT_KEPT: &str = "its input is not kept any more: events hold hashes only, so this is what is on record, with the\n\
+    policies as they are written today\n";
+
+/// What of today's set is not what decided.
+fn notes(set: &PolicySet, record: &Recorded, gone: &[&str]) -> String {
+    let mut notes = Vec::new();
+    if !of_this_set(set, record) {
+        let hash = &**set.hash();
+        notes.push(format!("another policy set decided; what follows is what today's says ({hash})"));
+    }
+    notes.extend(gone.iter().map(|id| format!("`{}` is not in today's set", plain(id))));
+    notes.into_iter().map(|it| format!("{WARNING}note{WARNING:#}: {it}\n")).collect::<Vec<_>>().concat()
+}
+
+fn of_this_set(set: &PolicySet, record: &Recorded) -> bool {
+    record.policy_hash.as_deref().is_none_or(|it| *it == **set.hash())
 }
 
 fn record_text(record: &Recorded) -> String {
@@ -183,17 +187,13 @@ fn headline(explanation: &Explanation) -> String {
 
 /// Reasons, policies, and what would have to change.
 fn shown_whole(explanation: &Explanation) -> String {
-    let reasons = explanation.ruling.reasons();
-    let mut text: String = reasons.iter().map(|it| format!("  {}\n", plain(it))).collect();
-    if let Some(why) = told_shortly(explanation) {
-        text += &format!("  {FAINT}{why}{FAINT:#}\n");
-    }
-    text += &explanation.decisive.iter().map(shown).collect::<String>();
-    text += &explanation.nearest.as_ref().map(nearest).unwrap_or_default();
-    if let Some(approved) = &explanation.approved {
-        text += &format!("\n{STRONG}with approval{STRONG:#}: {approved}\n");
-        text += &explanation.approvals.iter().map(approving).collect::<String>();
-    }
+    let mut text = String::new();
+    text.extend(explanation.ruling.reasons().into_iter().map(|it| format!("  {}\n", plain(it))));
+    text.extend(told_shortly(explanation).map(|why| format!("  {FAINT}{why}{FAINT:#}\n")));
+    text.extend(explanation.decisive.iter().map(shown));
+    text.extend(explanation.nearest.as_ref().map(nearest));
+    text.extend(explanation.approved.iter().map(|it| format!("\n{STRONG}with approval{STRONG:#}: {it}\n")));
+    text.extend(explanation.approvals.iter().map(approving));
     text
 }
 

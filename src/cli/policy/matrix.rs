@@ -77,7 +77,7 @@ fn markdown(cells: &[Cell], world: &World) -> String {
         let rule = format!("|{}\n", "---|".repeat(headings.len()));
         // into a String: cannot fail
         let _ = write!(text, "## Over {surface}\n\n{}{rule}", line(headings));
-        rows(cells, world).into_iter().for_each(|it| text += &line(it));
+        text.extend(rows(cells, world).into_iter().map(line));
         text.push('\n');
     }
     text

@@ -61,10 +61,11 @@ fn answer(report: &Report) -> Answer {
 
 fn row(case: &CaseResult) -> Vec<String> {
     let by = |policies: Vec<&str>| if policies.is_empty() { "none".to_owned() } else { policies.join(", ") };
-    let mut expected = case.expected.clone();
-    if let Some(policies) = &case.expected_policies {
-        expected += &format!(" by {}", by(policies.iter().map(String::as_str).collect()));
-    }
+    let expected_by = case.expected_policies.as_ref().map(|it| by(it.iter().map(String::as_str).collect()));
+    let expected = match expected_by {
+        Some(policies) => format!("{} by {policies}", case.expected),
+        None => case.expected.clone(),
+    };
     let policies = by(case.policies.iter().map(String::as_str).collect());
     vec![format!("{}:{} {}", case.file, case.line, case.name), expected, case.got.clone(), policies]
 }
@@ -72,9 +73,9 @@ fn row(case: &CaseResult) -> Vec<String> {
 fn covered(coverage: &Coverage) -> String {
     let (all, missed) = (coverage.policies, &coverage.unexercised);
     let mut text = format!("{} of {all} polic{} exercised\n", all - missed.len(), if all == 1 { "y" } else { "ies" });
-    for it in missed {
-        let (place, id) = (format!("{}:{}", plain(&it.file), it.line), plain(&it.id));
-        text += &format!("{place}: {WARNING}note{WARNING:#}: no case exercises `{id}`\n");
-    }
+    text.extend(missed.iter().map(|it| {
+        let (file, id) = (plain(&it.file), plain(&it.id));
+        format!("{file}:{}: {WARNING}note{WARNING:#}: no case exercises `{id}`\n", it.line)
+    }));
     text
 }

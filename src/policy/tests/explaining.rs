@@ -14,7 +14,7 @@ fn line(it: &Part) -> String {
         Holds::Unknown => "unknown".to_owned(),
         Holds::NotReached => "-".to_owned(),
     };
-    let word = if matches!(it.part, "when" | "unless") { format!("{} ", it.part) } else { String::new() };
+    let word = if matches!(it.of, "when" | "unless") { format!("{} ", it.of) } else { String::new() };
     format!("{holds}: {word}{}", it.text)
 }
 
@@ -37,6 +37,14 @@ fn inquired<T>(
         None => set.inquire_early(&principal, identity, NOW, &all[0]),
     };
     ask(&inquiry.ok().unwrap())
+}
+
+/// Their ids, and how many more there are.
+fn nearest(set: &PolicySet, identity: &Identity, input: &Value) -> (Vec<String>, usize) {
+    inquired(set, identity, Some(input), |it| {
+        let nearest = it.nearest();
+        (nearest.permits.into_iter().map(|it| it.id).collect(), nearest.more)
+    })
 }
 
 const SEVERAL: &str = r#"permit (principal in Role::"support", action in Action::"tag/money", resource)
@@ -129,9 +137,8 @@ fn the_permits_that_came_nearest_come_first() {
         @id("e-other") permit (principal, action == Action::"customers.search", resource);
         @id("f-manage") permit (principal, action == Countersign::Action::"read_audit", resource);"#);
     let input = json!({"orderId": "1", "amountCents": 9});
-    let nearest = inquired(&set, &dana().on(Surface::Direct), Some(&input), |it| it.nearest());
-    let ids: Vec<&str> = nearest.permits.iter().map(|it| &*it.id).collect();
-    assert_eq!((ids, nearest.more), (vec!["c-amount", "d-late", "a-role"], 1));
+    let nearest = nearest(&set, &dana().on(Surface::Direct), &input);
+    assert_eq!(nearest, (vec!["c-amount".into(), "d-late".into(), "a-role".into()], 1));
 }
 
 #[test]
@@ -140,8 +147,7 @@ fn if_no_permit_is_for_the_capability_those_for_such_people_are_told() {
         @id("mine") permit (principal in Role::"support", action == Action::"customers.search", resource);
         @id("theirs") permit (principal in Role::"manager", action == Action::"customers.search", resource);"#);
     let input = json!({"orderId": "1", "amountCents": 9});
-    let nearest = inquired(&set, &dana(), Some(&input), |it| it.nearest());
-    assert_eq!(nearest.permits.iter().map(|it| &*it.id).collect::<Vec<_>>(), ["mine"]);
+    assert_eq!(nearest(&set, &dana(), &input), (vec!["mine".into()], 0));
 }
 
 #[test]
