@@ -1,5 +1,6 @@
-//! Decisions on record, and the calls behind them as questions, where their input is still sealed in the store: while an
-//! approval is kept, and while an execution is not settled. Events hold hashes only (INV-9).
+//! Decisions on record, and the calls behind them as questions, where their input is still sealed in the store: in the
+//! decision records of capabilities that keep them, while an approval is kept, and while an execution is not settled.
+//! Events hold hashes only (INV-9).
 
 use std::sync::Arc;
 
@@ -13,12 +14,16 @@ use crate::caller::{JsonInput, Presented};
 use crate::clock::Timestamp;
 use crate::deciding::{bound, opened};
 use crate::pipeline::Core;
+use crate::seen::Facts;
 use crate::stage::policy::covers;
 use crate::store::{EventFilter, StoreError};
 use crate::{ApprovalId, CapabilityId, ErrorCode};
 
 /// More events than one execution has.
 const EVENTS: usize = 500;
+
+/// How many decisions are looked through, from the beginning of the execution on.
+const KEPT: usize = 1_000;
 
 /// What the trail says about the decision of one execution.
 #[derive(Debug, Serialize)]
@@ -46,7 +51,11 @@ pub(crate) async fn recorded(core: &Core, execution: &str) -> Result<Option<(Rec
     let events = core.store.events(&filter, EVENTS).await?;
     let events: Vec<AuditEvent> = events.iter().filter_map(|(_, body)| serde_json::from_str(body).ok()).collect();
     let Some(decision) = events.iter().rfind(|it| decides(&it.kind)).or(events.first()) else { return Ok(None) };
-    let question = question(core, execution, decision).await?;
+    let began = events.first().map_or(decision.at, |it| it.at);
+    let question = match kept(core, execution, began).await? {
+        Some(question) => Some(question),
+        None => question(core, execution, decision).await?,
+    };
     Ok(Some((told(execution, decision), question)))
 }
 
@@ -91,6 +100,16 @@ fn told(execution: &str, event: &AuditEvent) -> Recorded {
         errors,
         policy_hash: envelope.policy_hash,
     }
+}
+
+/// From what is kept of the last decision of this execution: exactly what policies saw.
+async fn kept(core: &Core, execution: &str, since: Timestamp) -> Result<Option<Question>, StoreError> {
+    let records = core.store.decision_records(since, None, KEPT).await?;
+    let Some(record) = records.into_iter().rfind(|it| *it.execution == *execution) else { return Ok(None) };
+    let (Some(capability), Ok(facts)) = (core.registry.get(&record.capability), record.facts) else { return Ok(None) };
+    let Facts { identity, now, input, covers, entities, .. } = facts;
+    let (capability, input) = (Arc::clone(capability), JsonInput::Value(input));
+    Ok(Some(Question { identity, capability, input, now, covers, entities }))
 }
 
 /// The call as it was decided: the actor with the attributes of then, the stored input, the time on record.

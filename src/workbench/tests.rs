@@ -1,4 +1,6 @@
 //! The workbench against the engine.
 
-#[cfg(feature = "testing")]
+#![cfg(feature = "testing")]
+
+mod entities;
 mod live;

@@ -102,7 +102,7 @@ fn replayed(set: &PolicySet, record: &Recorded, question: Option<&Question>, cas
     let (word, text) = if let Some(it) = &explanation {
         let word = it.ruling.word();
         let is = if record.word.as_ref() == Some(&word) { "the same again" } else { "otherwise today" };
-        let replay = format!("\nreplayed with its stored input: {}, {is}\n{}", headline(it), shown_whole(it));
+        let replay = format!("\nreplayed with what is stored of it: {}, {is}\n{}", headline(it), shown_whole(it));
         (record.word.clone().unwrap_or(word), head + &replay)
     } else {
         let shown: String = policies.iter().map(shown).collect();
@@ -111,8 +111,8 @@ fn replayed(set: &PolicySet, record: &Recorded, question: Option<&Question>, cas
     Answer::new(exit(&word), &json, text)
 }
 
-const NOT_KEPT: &str = "its input is not kept any more: events hold hashes only, so this is what is on record, with the\n\
-    policies as they are written today\n";
+const NOT_KEPT: &str = "what policies saw is not kept: events hold hashes only, so this is what is on record, with the policies\n\
+    as they are written today; a capability with `decision_record` keeps more\n";
 
 /// What of today's set is not what decided.
 fn notes(set: &PolicySet, record: &Recorded, gone: &[&str]) -> String {
