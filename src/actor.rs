@@ -287,6 +287,13 @@ impl Identity {
         self
     }
 
+    /// Whether tenant and client are fit to be recorded and compared: not empty, at most 512 bytes, no control
+    /// characters.
+    pub(crate) fn is_sound(&self) -> bool {
+        let fit = |it: &str| !it.is_empty() && it.len() <= 512 && !it.chars().any(char::is_control);
+        fit(&self.tenant) && self.client.as_ref().is_none_or(|it| fit(&it.0))
+    }
+
     /// Whether this is exactly the party that filed a request: APR-8 compares tenant, issuer, id, client, surface.
     pub(crate) fn is_same_caller(&self, other: &Self) -> bool {
         let party = |it: &Self| it.actor.as_ref().map(|actor| actor.party());

@@ -191,7 +191,7 @@ impl Approvals {
         kind: &str,
         verdict: Verdict,
     ) -> Result<(), Rejection> {
-        let person = self.identity.actor().is_some_and(|it| it.kind == ActorKind::User && it.chain.is_empty());
+        let person = is_person(&self.identity);
         let action = match verdict {
             Verdict::Approve => ManageAction::Approve,
             Verdict::Reject => ManageAction::Reject,
@@ -352,6 +352,11 @@ pub(crate) fn is_requester(identity: &Identity, requester: &Identity) -> bool {
     let parties = |it: &Identity| it.actor().map(|it| it.parties().collect::<Vec<_>>()).unwrap_or_default();
     let asked = parties(requester);
     parties(identity).iter().any(|it| asked.iter().any(|other| it.may_be(other)))
+}
+
+/// A person, and nobody acts in their name (APR-4).
+pub(crate) fn is_person(identity: &Identity) -> bool {
+    identity.actor().is_some_and(|it| it.kind == ActorKind::User && it.chain.is_empty())
 }
 
 pub(crate) fn actor_of(identity: &Identity) -> Result<&crate::Actor, Rejection> {

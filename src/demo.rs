@@ -33,6 +33,14 @@ pub const POLICIES: [(&str, &str); 4] = [
     ("support.cedar", include_str!("../policies/support.cedar")),
 ];
 
+/// The cases that prove the policies, as file name and text.
+pub const POLICY_TESTS: [(&str, &str); 4] = [
+    ("tests/approvals.yaml", include_str!("../policies/tests/approvals.yaml")),
+    ("tests/desk.yaml", include_str!("../policies/tests/desk.yaml")),
+    ("tests/hidden.yaml", include_str!("../policies/tests/hidden.yaml")),
+    ("tests/refunds.yaml", include_str!("../policies/tests/refunds.yaml")),
+];
+
 /// The names that [`actor`] knows.
 pub const ACTORS: [&str; 5] = ["dana", "priya", "omar", "nightly", "anonymous"];
 

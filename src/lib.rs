@@ -46,6 +46,8 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
+#[cfg(feature = "cli")]
+mod workbench;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
 pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict};

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 pub(crate) use self::changing::{Around, By, Unchanged};
 pub use self::history::PolicyActivation;
 pub use self::sets::{PolicyCheck, PolicyRefusal, PolicySets};
-pub(crate) use self::shadow::{Asked, shown};
+pub(crate) use self::shadow::Asked;
 pub(crate) use self::watch::watch;
 
 use self::changing::{content, copied, load, make_active, propose, refuse};

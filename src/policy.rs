@@ -1,17 +1,22 @@
 //! Cedar: permit or forbid become allow, deny, hide or require approval. Together with [`crate::stage`]'s policy stage
 //! the only user of `cedar_policy`.
 //!
-//! Reading order: `rules` (what annotations mean), `decide` (the five steps), `load` (from files to a set), `schema`,
-//! `discover`, `manage`.
+//! Reading order: `rules` (what annotations mean), `judge` (what the stages ask), `decide` (the five steps), `load`
+//! (from files to a set), `schema`, `discover`, `manage`, `explain`.
 
 mod approvers;
 mod compile;
 mod decide;
 mod discover;
+#[cfg(feature = "cli")]
+mod explain;
 mod extend;
+#[cfg(feature = "cli")]
+mod forecast;
 mod gather;
 mod hash;
 mod input;
+mod judge;
 mod lint;
 mod load;
 mod manage;
@@ -40,10 +45,21 @@ use std::time::Duration;
 use cedar_policy::{Authorizer, Schema};
 use serde_json::Value;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
+#[cfg(feature = "cli")]
+pub(crate) use self::forecast::{Forecast, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
+#[cfg(feature = "cli")]
+pub(crate) use self::judge::Concealed;
+pub(crate) use self::judge::Shown;
+#[cfg(feature = "cli")]
+pub(crate) use self::problem::{SourceFile, did_you_mean};
 pub(crate) use self::request::Principal;
 pub(crate) use self::said::Said;
-use crate::actor::{ActorKind, Identity};
+#[cfg(feature = "cli")]
+pub(crate) use self::source::read_file;
+use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
 use crate::capability::{Governed, RequiresApproval, Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -170,18 +186,6 @@ pub(crate) enum Decision {
     Failed(Vec<PolicyError>),
 }
 
-impl Decision {
-    /// APR-11: nobody in particular cannot ask for a decision, so a gate is a deny.
-    pub(crate) fn of_actor(self, identity: &Identity) -> Self {
-        match self {
-            Self::RequireApproval(gates) if identity.actor().is_some_and(|it| it.kind == ActorKind::Anonymous) => {
-                Self::Deny { reason: None, policies: gates.policies }
-            }
-            other => other,
-        }
-    }
-}
-
 /// What a person must lift: one request for all gates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gates {
@@ -249,7 +253,7 @@ impl ManageAction {
     }
 
     /// Whether it decides one type of an approval (APR-2).
-    fn decides(self) -> bool {
+    pub(crate) fn decides(self) -> bool {
         matches!(self, Self::Approve | Self::Reject)
     }
 }
@@ -395,6 +399,18 @@ impl PolicySet {
         identity: &Identity,
         now: Timestamp,
     ) -> Management {
-        self.manage_or_fail(action, managed, identity, now).unwrap_or_else(Management::Failed)
+        self.manage_by(action, managed, identity, now).0
+    }
+
+    /// A management action, and the policies that made its answer so.
+    pub(crate) fn manage_by(
+        &self,
+        action: ManageAction,
+        managed: &Managed<'_>,
+        identity: &Identity,
+        now: Timestamp,
+    ) -> (Management, Vec<PolicyRef>) {
+        let answer = self.manage_or_fail(action, managed, identity, now);
+        answer.unwrap_or_else(|errors| (Management::Failed(errors), Vec::new()))
     }
 }

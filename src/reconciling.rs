@@ -70,7 +70,8 @@ impl Core {
         }
     }
 
-    fn asked(&self, record: &crate::store::op::ExecutionRecord) -> Option<(AgentInvocationInfo, Value)> {
+    /// Who asked for an execution that is not settled, and with which input.
+    pub(crate) fn asked(&self, record: &crate::store::op::ExecutionRecord) -> Option<(AgentInvocationInfo, Value)> {
         let agent = serde_json::from_str(&record.agent).ok()?;
         let sealed = record.input.as_deref()?;
         let plain = self.store.open_sealed(&record.id, sealed).ok()?;

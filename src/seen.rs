@@ -76,7 +76,7 @@ impl Facts {
             let principal = set.principal(identity)?;
             let entities = set.gathered(&principal, governed, input, entities)?;
             let (now, covers) = (*now, covers.as_ref());
-            Ok(set.decide(&principal, &Case { identity, now, governed, input, covers, entities: &entities }))
+            Ok(set.judge(&Ok(principal), &Case { identity, now, governed, input, covers, entities: &entities }))
         };
         decide().unwrap_or_else(Decision::Failed)
     }

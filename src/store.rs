@@ -315,7 +315,10 @@ impl Store {
 
     /// What policies saw from `since` on, in the order of time, behind `after`; at most 1,000 decisions, of capabilities
     /// that keep it and as long as that is kept.
-    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "read by the policy workbench"))]
+    #[cfg_attr(
+        not(any(test, feature = "testing", feature = "cli")),
+        expect(dead_code, reason = "read by the policy workbench")
+    )]
     pub(crate) async fn decision_records(
         &self,
         since: Timestamp,

@@ -46,6 +46,7 @@ fn each_dependency_has_one_user() {
         ("sqlx::", &["store"][..]),
         ("cedar_policy", &["policy", "stage/policy"]),
         ("jsonschema::", &["schema"]),
+        ("serde_saphyr::", &["workbench"]),
         ("aes_gcm::", &["store/seal"]),
         ("SystemTime", &["clock"]),
         ("Instant::now", &["clock"]),
@@ -64,7 +65,8 @@ fn each_dependency_has_one_user() {
 
 #[test]
 fn the_heart_knows_no_surface_and_stages_no_engine() {
-    let below = ["stage", "pipeline", "policy", "schema", "store", "trail", "rejection", "registry", "resource"];
+    let below =
+        ["stage", "pipeline", "policy", "schema", "store", "trail", "rejection", "registry", "resource", "workbench"];
     let above = ["crate::cli", "crate::demo", "crate::testing"];
     let engine = ["crate::engine", "crate::builder::Engine"];
     for (name, code) in sources() {

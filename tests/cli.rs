@@ -4,6 +4,9 @@ mod bad_input;
 mod commands;
 mod documents;
 mod policies;
+mod policy_explain;
+mod policy_matrix;
+mod policy_test;
 mod story;
 
 use std::io::Write as _;

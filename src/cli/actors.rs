@@ -2,33 +2,28 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
-
 use super::failure::Failure;
-use crate::demo;
-use crate::{Actor, ActorKind, Identity};
+use crate::workbench::ActorGiven;
+use crate::{Identity, demo};
 
 /// The most bytes of an actor file.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// An actor file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    id: String,
-    kind: ActorKind,
-    #[serde(default)]
-    tenant: Option<String>,
-    #[serde(default)]
-    roles: Vec<String>,
-    #[serde(default)]
-    attributes: Map<String, Value>,
-}
-
 /// Without a name there is no actor: then the engine refuses, on record.
 pub(super) fn identity(name: Option<&str>) -> Result<Identity, Failure> {
     let Some(name) = name else { return Ok(Identity::none()) };
+    find(
+        name,
+        |given| if given.has_issuer() { Err("names an issuer, which only verified credentials do") } else { Ok(()) },
+    )
+}
+
+/// Somebody in whose name nothing is done. They may be whoever a verified credential could name.
+pub(super) fn supposed(name: &str) -> Result<Identity, Failure> {
+    find(name, |_| Ok(()))
+}
+
+fn find(name: &str, check: impl Fn(&ActorGiven) -> Result<(), &'static str>) -> Result<Identity, Failure> {
     if let Some(identity) = demo::actor(name) {
         return Ok(identity);
     }
@@ -37,12 +32,12 @@ pub(super) fn identity(name: Option<&str>) -> Result<Identity, Failure> {
         let next = format!("name one of {known}, or a JSON file like `{EXAMPLE}`");
         return Err(Failure::could_not_run(format!("no actor and no file is called `{name}`"), next));
     }
-    read(name)
+    read(name, check)
 }
 
 const EXAMPLE: &str = r#"{"id": "kim", "kind": "user", "tenant": "acme", "roles": ["support"]}"#;
 
-fn read(name: &str) -> Result<Identity, Failure> {
+fn read(name: &str, check: impl Fn(&ActorGiven) -> Result<(), &'static str>) -> Result<Identity, Failure> {
     let wrong = |what: String| {
         Failure::could_not_run(format!("the actor file `{name}` {what}"), format!("write it like `{EXAMPLE}`"))
     };
@@ -51,16 +46,6 @@ fn read(name: &str) -> Result<Identity, Failure> {
         return Err(wrong(format!("is longer than {MAX_FILE} bytes")));
     }
     let text = std::fs::read_to_string(name).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let file: File = serde_json::from_str(&text).map_err(|error| wrong(format!("is no actor: {error}")))?;
-    let mut actor = Actor::new(file.kind, file.id);
-    actor.roles = file.roles;
-    actor.attributes = file.attributes;
-    if !actor.is_well_formed() {
-        return Err(wrong("has an empty id, or one with control characters".into()));
-    }
-    match file.tenant {
-        Some(tenant) if tenant.trim().is_empty() => Err(wrong("has an empty tenant".into())),
-        Some(tenant) => Ok(Identity::new(actor).tenant(tenant)),
-        None => Ok(Identity::new(actor)),
-    }
+    let given: ActorGiven = serde_json::from_str(&text).map_err(|error| wrong(format!("is no actor: {error}")))?;
+    check(&given).and_then(|()| given.identity()).map_err(|what| wrong(what.into()))
 }

@@ -321,7 +321,7 @@ pub(super) fn json_is_wanted() -> bool {
     std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json")
 }
 
-fn surface(text: &str) -> Result<Surface, String> {
+pub(super) fn surface(text: &str) -> Result<Surface, String> {
     let found = Surface::ALL.into_iter().find(|it| it.as_str() == text);
     found.ok_or_else(|| "it is one of direct, http, mcp, workflow, test".to_owned())
 }
@@ -331,7 +331,7 @@ fn state(text: &str) -> Result<ApprovalState, String> {
     ApprovalState::parse(text).ok_or_else(|| states.to_owned())
 }
 
-fn time(text: &str) -> Result<Timestamp, String> {
+pub(super) fn time(text: &str) -> Result<Timestamp, String> {
     let found = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")));
     found.ok_or_else(|| "it is an RFC 3339 time or a date".to_owned())
 }

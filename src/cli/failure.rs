@@ -34,6 +34,13 @@ impl Failure {
         Self { problems, ..Self::invalid(cause, next) }
     }
 
+    /// Cases that cannot be asked.
+    pub(super) fn of_cases(problems: Vec<PolicyProblem>) -> Self {
+        let count = problems.len();
+        let cause = format!("the cases cannot be run: {count} problem{}", if count == 1 { "" } else { "s" });
+        Self { problems, ..Self::invalid(cause, "correct them, and test again") }
+    }
+
     /// An engine that does not start although its policies load: the database.
     pub(super) fn of_engine(error: &BuildError) -> Self {
         let causes: Vec<_> = error.problems.iter().map(|it| format!("{}: {}", it.at, it.what)).collect();

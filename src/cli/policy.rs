@@ -2,10 +2,16 @@
 
 mod args;
 mod check;
+mod explain;
 mod history;
+mod matrix;
 mod problem;
 mod publish;
 mod rollback;
+mod set;
+mod test;
+mod told;
+mod who;
 
 pub(super) use self::args::Policy;
 use self::args::PolicyCommand;
@@ -16,8 +22,17 @@ use super::screen::Answer;
 pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
     match args.command {
         PolicyCommand::Check(args) => check::run(&args),
+        PolicyCommand::Explain(args) => explain::run(*args).await,
         PolicyCommand::History(args) => history::run(&args).await,
         PolicyCommand::Publish(args) => publish::run(&args).await,
         PolicyCommand::Rollback(args) => rollback::run(&args).await,
+        PolicyCommand::Matrix(args) => matrix::run(&args),
+        PolicyCommand::WhoCan(args) => who::who(&args),
+        PolicyCommand::WhatCan(args) => who::what(&args),
+        PolicyCommand::Test(args) => test::run(&args),
     }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }

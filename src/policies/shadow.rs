@@ -10,7 +10,7 @@ use crate::audit::{EventKind, MAX_NAMED, PolicyError, PolicyOutcome, PolicyRef, 
 use crate::capability::Governed;
 use crate::caught::caught;
 use crate::clock::Timestamp;
-use crate::policy::{Case, Covers, Decision, PolicySet, Principal, Visibility};
+use crate::policy::{Case, Covers, Decision, PolicySet, Shown, Visibility};
 use crate::resource::ResourceEntity;
 use crate::trail::Trail;
 
@@ -24,7 +24,7 @@ pub(crate) struct Shadow {
 
 /// What a call is about, as the stages know it.
 pub(crate) struct Asked<'a> {
-    pub(crate) principal: &'a Result<Principal, Vec<PolicyError>>,
+    pub(crate) principal: &'a Shown,
     pub(crate) identity: &'a Identity,
     pub(crate) now: Timestamp,
     pub(crate) capability: &'a Governed,
@@ -41,43 +41,34 @@ impl Shadow {
 
     /// Stage 5, by the same functions.
     fn visibility(&self, asked: &Asked<'_>) -> Visibility {
-        self.with_principal(asked, |principal| shown(&self.set, principal, asked))
+        self.with_principal(asked, |principal| self.seen(principal, asked))
+    }
+
+    fn seen(&self, principal: &Shown, asked: &Asked<'_>) -> Visibility {
+        self.set.seen(principal, asked.identity, asked.now, asked.capability)
     }
 
     /// Stages 5 and 7, by the same functions.
     fn decision(&self, asked: &Asked<'_>, facts: &Facts<'_>) -> View {
-        self.with_principal(asked, |principal| match shown(&self.set, principal, asked) {
-            Visibility::Visible => View::from(&match principal {
-                Ok(it) => self.decided(it, asked, facts).unwrap_or_else(Decision::Failed).of_actor(asked.identity),
-                Err(errors) => Decision::Failed(errors.clone()),
-            }),
+        self.with_principal(asked, |principal| match self.seen(principal, asked) {
+            Visibility::Visible => View::from(&self.decided(principal, asked, facts)),
             concealed => View::from(&concealed),
         })
     }
 
-    fn decided(
-        &self,
-        principal: &Principal,
-        asked: &Asked<'_>,
-        &(input, covers, found): &Facts<'_>,
-    ) -> Result<Decision, Vec<PolicyError>> {
+    fn decided(&self, principal: &Shown, asked: &Asked<'_>, &(input, covers, found): &Facts<'_>) -> Decision {
         let Asked { identity, now, capability: governed, .. } = *asked;
-        let entities = &self.set.gathered(principal, governed, input, found)?;
-        Ok(self.set.decide(principal, &Case { identity, now, governed, input, covers, entities }))
+        match principal.as_ref().map(|it| self.set.gathered(it, governed, input, found)) {
+            Ok(Ok(entities)) => {
+                self.set.judge(principal, &Case { identity, now, governed, input, covers, entities: &entities })
+            }
+            Ok(Err(errors)) => Decision::Failed(errors),
+            Err(errors) => Decision::Failed(errors.clone()),
+        }
     }
 
-    fn with_principal<T>(&self, asked: &Asked<'_>, ask: impl FnOnce(&Result<Principal, Vec<PolicyError>>) -> T) -> T {
+    fn with_principal<T>(&self, asked: &Asked<'_>, ask: impl FnOnce(&Shown) -> T) -> T {
         if self.same_schema { ask(asked.principal) } else { ask(&self.set.principal(asked.identity)) }
-    }
-}
-
-/// What a set says at stage 5.
-pub(crate) fn shown(set: &PolicySet, principal: &Result<Principal, Vec<PolicyError>>, asked: &Asked<'_>) -> Visibility {
-    match principal {
-        Ok(principal) => set.visibility(principal, asked.identity, asked.now, asked.capability),
-        // Nobody knows whether it is hidden: then it is.
-        Err(errors) if set.may_hide(asked.capability) => Visibility::Failed(errors.clone()),
-        Err(_) => Visibility::Visible, // stage 7 says POLICY_FAILED
     }
 }
 

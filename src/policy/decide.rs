@@ -22,8 +22,8 @@ pub(super) struct Answer<'a> {
     pub(super) errors: Vec<PolicyError>,
 }
 
-/// A request of which the input is not known, and the resource only if it is the capability itself.
-pub(super) struct Early<'a> {
+/// What Cedar is asked about a call.
+pub(super) struct Asked<'a> {
     pub(super) compiled: &'a Compiled,
     pub(super) request: Request,
     pub(super) entities: Entities,
@@ -62,21 +62,21 @@ impl PolicySet {
         self.early(principal, identity, now, governed).map(|it| self.visibility_in(&it))
     }
 
-    /// The question before there is input.
+    /// The question before there is input: the resource is known only if it is the capability itself.
     pub(super) fn early(
         &self,
         principal: &Principal,
         identity: &Identity,
         now: Timestamp,
         governed: &Governed,
-    ) -> Result<Early<'_>, Vec<PolicyError>> {
+    ) -> Result<Asked<'_>, Vec<PolicyError>> {
         let compiled = self.compiled(governed)?;
         let request = principal.early_request(compiled, identity, now)?;
-        Ok(Early { compiled, request, entities: principal.among(&compiled.base, &Gathered::default())? })
+        Ok(Asked { compiled, request, entities: principal.among(&compiled.base, &Gathered::default())? })
     }
 
     /// Satisfied or erring, a hide conceals.
-    pub(super) fn visibility_in(&self, early: &Early<'_>) -> Visibility {
+    pub(super) fn visibility_in(&self, early: &Asked<'_>) -> Visibility {
         let answer = self.evaluate(&early.compiled.slice.hides, &early.request, &early.entities);
         match (answer.errors.is_empty(), answer.satisfied.is_empty()) {
             (false, _) => Visibility::Failed(answer.errors),
@@ -86,13 +86,18 @@ impl PolicySet {
     }
 
     pub(super) fn decision_of(&self, principal: &Principal, case: &Case<'_>) -> Result<Decision, Vec<PolicyError>> {
-        let compiled = self.compiled(case.governed)?;
-        let context = invoke_context(compiled, case)?;
-        let request = self.request(compiled, principal, context, case.input)?;
-        let entities = principal.among(&compiled.base, case.entities)?;
+        let Asked { compiled, request, entities } = self.asked(principal, case)?;
         let permits = self.evaluate(&compiled.slice.permits, &request, &entities);
         let forbids = self.evaluate(&compiled.slice.forbids, &request, &entities);
         Ok(settle(permits, forbids, case.covers))
+    }
+
+    /// The question of stage 7.
+    pub(super) fn asked(&self, principal: &Principal, case: &Case<'_>) -> Result<Asked<'_>, Vec<PolicyError>> {
+        let compiled = self.compiled(case.governed)?;
+        let context = invoke_context(compiled, case)?;
+        let request = self.request(compiled, principal, context, case.input)?;
+        Ok(Asked { compiled, request, entities: principal.among(&compiled.base, case.entities)? })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use cedar_policy::{Policy, PolicySet as Set};
 
-use super::decide::{Early, denied, gate};
+use super::decide::{Asked, denied, gate};
 use super::request::Principal;
 use super::rules::{Kind, Rule};
 use super::tree::{Bound, Known, body, rebuild};
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 }
 
 /// `context.approval` counts as unknown too: stage 6 asks the same question of a call that is resumed with one.
-const CONTEXT: &[&str] = &["surface", "tenant", "client", "now"];
+pub(super) const CONTEXT: &[&str] = &["surface", "tenant", "client", "now"];
 
 /// A policy's approximations, made once however many actions it is for.
 pub(super) struct Bounds {
@@ -35,7 +35,7 @@ pub(super) struct Bounds {
     resource_unknown: Approximation,
 }
 
-enum Approximation {
+pub(super) enum Approximation {
     /// The policy does not depend on the input.
     Exact,
     Bounds {
@@ -45,6 +45,11 @@ enum Approximation {
 }
 
 impl Bounds {
+    /// Whether the resource is the capability itself, or an application's entity that the input names.
+    pub(super) fn when(&self, resource_known: bool) -> &Approximation {
+        if resource_known { &self.resource_known } else { &self.resource_unknown }
+    }
+
     pub(super) fn of(rule: &Rule) -> Result<Self, String> {
         let template = body(&rule.policy).ok_or("a policy has no tree")?;
         let approximate = |resource| -> Result<Approximation, String> {
@@ -72,8 +77,7 @@ pub(super) fn plan<'a>(
         policy.map_or(Ok(()), |it| set.add(it.clone()).map_err(|it| it.to_string()))
     };
     for (rule, bounds) in rules {
-        let bounds = if resource_known { &bounds.resource_known } else { &bounds.resource_unknown };
-        match (&rule.kind, bounds) {
+        match (&rule.kind, bounds.when(resource_known)) {
             (Kind::Hide, _) => {}
             (Kind::Permit, Approximation::Exact) => add(&mut plan.exact_permits, Some(&rule.policy))?,
             (Kind::Permit, Approximation::Bounds { over, .. }) => add(&mut plan.possible_permits, over.as_deref())?,
@@ -131,7 +135,7 @@ impl PolicySet {
         }
     }
 
-    fn outlook(&self, early: &Early<'_>) -> Outlook {
+    fn outlook(&self, early: &Asked<'_>) -> Outlook {
         let plan = &early.compiled.plan;
         let evaluate = |set| self.evaluate(set, &early.request, &early.entities);
         let (permits, forbids) = (evaluate(&plan.exact_permits), evaluate(&plan.exact_forbids));

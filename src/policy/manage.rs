@@ -6,11 +6,12 @@ use std::collections::HashSet;
 use cedar_policy::{Entities, Entity, EntityUid, Request, RestrictedExpression};
 
 use super::compile::Managing;
+use super::decide::references;
 use super::request::{base, context, failure};
 use super::value::{string, uid};
 use super::{ManageAction, Managed, Management, PolicySet};
 use crate::actor::Identity;
-use crate::audit::PolicyError;
+use crate::audit::{PolicyError, PolicyRef};
 use crate::clock::Timestamp;
 
 impl PolicySet {
@@ -20,7 +21,7 @@ impl PolicySet {
         managed: &Managed<'_>,
         identity: &Identity,
         now: Timestamp,
-    ) -> Result<Management, Vec<PolicyError>> {
+    ) -> Result<(Management, Vec<PolicyRef>), Vec<PolicyError>> {
         let managing = self.managing(action)?;
         let principal = self.principal_of(identity)?;
         let (resource, mut entities) = self.managed(managed)?;
@@ -48,7 +49,7 @@ impl PolicySet {
         managing: &Managing,
         request: &Request,
         entities: &Entities,
-    ) -> Result<Management, Vec<PolicyError>> {
+    ) -> Result<(Management, Vec<PolicyRef>), Vec<PolicyError>> {
         let permits = self.evaluate(&managing.slice.permits, request, entities);
         let forbids = self.evaluate(&managing.slice.forbids, request, entities);
         let mut errors = permits.errors;
@@ -57,11 +58,13 @@ impl PolicySet {
             PolicyError::sort(&mut errors);
             return Err(errors);
         }
-        let allowed = forbids.satisfied.is_empty() && !permits.satisfied.is_empty();
-        Ok(if allowed { Management::Allow } else { Management::Deny })
+        Ok(match (permits.satisfied.is_empty(), forbids.satisfied.is_empty()) {
+            (false, true) => (Management::Allow, references(&permits.satisfied)),
+            (_, false) | (true, true) => (Management::Deny, references(&forbids.satisfied)),
+        })
     }
 
-    fn managing(&self, action: ManageAction) -> Result<&Managing, Vec<PolicyError>> {
+    pub(super) fn managing(&self, action: ManageAction) -> Result<&Managing, Vec<PolicyError>> {
         let place = ManageAction::ALL.iter().position(|it| *it == action);
         place.and_then(|it| self.managing.get(it)).ok_or_else(|| failure("action", "unknown"))
     }

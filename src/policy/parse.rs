@@ -8,7 +8,7 @@ use miette::Diagnostic;
 
 use super::PolicyProblem;
 use super::problem::{SourceFile, is_bidirectional};
-use super::rules::{self, Origin, Rule};
+use super::rules::{self, Origin, Place, Rule};
 use super::scan::{Span, scan};
 use super::tree;
 
@@ -60,11 +60,11 @@ impl Parser {
         let policy = Policy::parse(None, &file.text[span]).map_err(|it| syntax(file, start, &it))?;
         let (id, kind) = rules::read(&policy, file, start)?;
         let problem = |what: String, help: &str| vec![file.problem(start, what).policy(&id).help(help)];
-        let place = format!("{}:{}", file.name, file.problem(start, "").line);
+        let place = Place { file: file.name.as_str().into(), line: file.problem(start, "").line };
         if let Some(first) = self.ids.get(&id) {
             return Err(problem(format!("the id `{id}` is also at {first}"), "ids are unique in the whole set"));
         }
-        self.ids.insert(id.clone(), place);
+        self.ids.insert(id.clone(), place.to_string());
         let depth = tree::body(&policy).map_or(usize::MAX, |it| tree::depth(&it));
         if depth > MAX_DEPTH {
             let what = format!("the condition is more than {MAX_DEPTH} levels deep");
@@ -72,7 +72,7 @@ impl Parser {
         }
         let reason = policy.annotation("reason").map(str::to_owned).filter(|it| !it.is_empty());
         let policy = policy.new_id(PolicyId::new(&id));
-        Ok(Rule { id, policy, kind, reason, origin: Origin::File { index, start } })
+        Ok(Rule { id, policy, kind, reason, origin: Origin::File { index, start }, place })
     }
 }
 

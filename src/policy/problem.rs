@@ -3,16 +3,16 @@
 use super::PolicyProblem;
 
 /// A file as it was read.
-pub(super) struct SourceFile {
-    pub(super) name: String,
-    pub(super) text: String,
+pub(crate) struct SourceFile {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 const MAX_EXCERPT: usize = 120;
 
 impl PolicyProblem {
     /// A problem of a whole file.
-    pub(super) fn of_file(file: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn of_file(file: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             file: file.into(),
             line: 0,
@@ -30,7 +30,7 @@ impl PolicyProblem {
         self
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
@@ -49,7 +49,7 @@ impl PolicyProblem {
 
 impl SourceFile {
     /// A problem at this byte.
-    pub(super) fn problem(&self, offset: usize, what: impl Into<String>) -> PolicyProblem {
+    pub(crate) fn problem(&self, offset: usize, what: impl Into<String>) -> PolicyProblem {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let start = before.rfind('\n').map_or(0, |it| it + 1);
         let line = self.text.get(start..).and_then(|it| it.lines().next()).unwrap_or_default();
@@ -62,7 +62,7 @@ impl SourceFile {
     }
 
     /// A problem where this word first stands after `from`, else at `from`.
-    pub(super) fn problem_at_word(&self, from: usize, word: &str, what: impl Into<String>) -> PolicyProblem {
+    pub(crate) fn problem_at_word(&self, from: usize, word: &str, what: impl Into<String>) -> PolicyProblem {
         let found = self.text.get(from..).and_then(|it| find_word(it, word));
         self.problem(from + found.unwrap_or(0), what)
     }
@@ -119,7 +119,7 @@ fn with_count(mut problem: PolicyProblem, more: usize) -> PolicyProblem {
 }
 
 /// ``did you mean `..`?`` for the nearest known name, if it is near.
-pub(super) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).clamp(1, 3);
     let nearest = known.into_iter().map(|it| (distance(name, it), it)).min()?;
     (nearest.0 <= limit).then(|| format!("did you mean `{}`?", nearest.1))

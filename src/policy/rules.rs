@@ -1,12 +1,16 @@
 //! Policies with the meaning that their annotations give them.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cedar_policy::pst::{ActionConstraint, PrincipalConstraint, ResourceConstraint, StaticPolicy, Template};
 use cedar_policy::{Effect, Policy};
+use serde::Serialize;
 
 use super::PolicyProblem;
 use super::problem::{SourceFile, did_you_mean};
+use super::schema::CAPABILITY_FILE;
 use crate::audit::{PolicyRef, Requirement};
 use crate::capability::{ApprovalRule, Governed};
 
@@ -18,6 +22,26 @@ pub(super) struct Rule {
     pub(super) kind: Kind,
     pub(super) reason: Option<String>,
     pub(super) origin: Origin,
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "shown by the policy workbench"))]
+    pub(super) place: Place,
+}
+
+/// Where a policy stands, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Place {
+    /// The file, as it is named in the directory; `<capability>` for a gate that a capability declares itself.
+    pub(crate) file: Arc<str>,
+    /// Of its first word. Counts from 1; 0 if it is in no file.
+    pub(crate) line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
 }
 
 /// Where a rule is written.
@@ -231,9 +255,10 @@ fn capability_gate(capability: &Governed, approval: &ApprovalRule) -> Result<Rul
     let policy = StaticPolicy::try_from(template)
         .map_err(|it| it.to_string())
         .and_then(|it| Policy::from_pst(cedar_policy::pst::Policy::Static(it)).map_err(|it| it.to_string()))?;
+    let place = Place { file: CAPABILITY_FILE.into(), line: 0 };
     let requirement = Requirement { kind: approval.kind.clone(), quorum: approval.quorum };
     let kind = Kind::Gate(Gate { requirement, expires_in: approval.expires_in });
-    Ok(Rule { id, policy, kind, reason: Some(reason), origin: Origin::Capability })
+    Ok(Rule { id, policy, kind, reason: Some(reason), origin: Origin::Capability, place })
 }
 
 #[cfg(test)]

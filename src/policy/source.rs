@@ -137,7 +137,7 @@ impl Sources {
 }
 
 /// Follows links (volumes are made of them), and never waits for a pipe.
-fn read_file(path: &Path) -> io::Result<String> {
+pub(crate) fn read_file(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }

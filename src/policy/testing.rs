@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::load::load;
 use super::problem::SourceFile;
-use super::rules::{self, Origin, Rule};
+use super::rules::{self, Origin, Place, Rule};
 use super::types::{Member, Type};
 use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, extend};
-use crate::actor::{Actor, Identity};
+use crate::actor::{Actor, Identity, Surface};
 use crate::capability::{ApprovalRule, Capability, Governed, ResourceMapping, Risk, SideEffect};
 use crate::clock::Timestamp;
 use crate::schema::Compiler;
@@ -19,7 +19,7 @@ pub(super) const NOW: Timestamp = Timestamp(1_735_689_600_000_000);
 
 /// The one place that makes a capability past the registry.
 pub(super) fn capability(id: &str, side_effect: SideEffect, risk: Risk, input: Value) -> Arc<Governed> {
-    let builder = Capability::builder(id, side_effect).risk(risk);
+    let builder = Capability::builder(id, side_effect).risk(risk).expose(Surface::ALL);
     let handler = async |_: crate::Invocation<()>, it| Ok::<_, crate::HandlerError>(it);
     let draft = builder.json_handler(input, json!({}), handler).draft;
     let (input_schema, output_schema) = (Arc::new(draft.input_schema), Arc::new(draft.output_schema));
@@ -131,7 +131,8 @@ pub(super) fn rules(text: &str) -> Vec<Rule> {
             let (id, kind) = rules::read(&policy, &file, start).unwrap();
             let reason = policy.annotation("reason").map(str::to_owned);
             let policy = policy.new_id(PolicyId::new(&id));
-            Rule { id, policy, kind, reason, origin: Origin::File { index: 0, start } }
+            let place = Place { file: "a.cedar".into(), line: 1 };
+            Rule { id, policy, kind, reason, origin: Origin::File { index: 0, start }, place }
         })
         .collect();
     rules.sort_by(|one, two| one.id.cmp(&two.id));

@@ -2,6 +2,8 @@
 
 mod deciding;
 mod discovering;
+#[cfg(feature = "cli")]
+mod explaining;
 mod loading;
 mod managing;
 mod random;

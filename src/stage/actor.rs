@@ -32,11 +32,9 @@ impl Identified {
 
 /// Whatever was asked for: no actor, no answer (INV-1).
 pub(crate) fn require(_: &mut Trail, call: Call) -> Result<Identified, Rejection> {
-    let fit = |it: &str| !it.is_empty() && it.len() <= 512 && !it.chars().any(char::is_control);
     let identity = &call.identity;
-    let sound = fit(&identity.tenant) && identity.client.as_ref().is_none_or(|it| fit(&it.0));
     match identity.actor.clone() {
-        Some(actor) if sound && actor.is_well_formed() => Ok(Identified { call, actor }),
+        Some(actor) if identity.is_sound() && actor.is_well_formed() => Ok(Identified { call, actor }),
         Some(_) | None => Err(Rejection::Unauthenticated),
     }
 }

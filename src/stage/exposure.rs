@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::CapabilityId;
 use crate::audit::{DenialReason, PolicyError, PolicyRef};
 use crate::capability::Governed;
-use crate::policies::{Asked, Loaded, shown};
-use crate::policy::{Decision, Principal, Visibility};
+use crate::policies::{Asked, Loaded};
+use crate::policy::{Decision, Shown, Visibility};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
 use crate::stage::Stage;
@@ -18,18 +18,14 @@ pub(crate) struct Exposed {
     pub(super) identified: Identified,
     pub(super) capability: Arc<Governed>,
     pub(super) policies: Arc<Loaded>,
-    pub(super) principal: Result<Principal, Vec<PolicyError>>,
+    pub(super) principal: Shown,
 }
 
 impl Exposed {
     /// The refusal of whoever policy refuses whatever the input.
     pub(super) fn refused_anyway(&self, trail: &Trail) -> Option<Rejection> {
-        let principal = match &self.principal {
-            Ok(principal) => principal,
-            Err(errors) => return Some(Rejection::PolicyFailed(errors.clone())),
-        };
         let (identity, set) = (&self.identified.call().identity, &self.policies.set);
-        match set.refuses_whatever(principal, identity, trail.now(), &self.capability)? {
+        match set.refuses(&self.principal, identity, trail.now(), &self.capability)? {
             Decision::Deny { reason, policies } => Some(Rejection::PolicyDenied { reason, policies }),
             Decision::Failed(errors) => Some(Rejection::PolicyFailed(errors)),
             Decision::Allow { .. } | Decision::RequireApproval(_) => None,
@@ -55,7 +51,7 @@ pub(crate) fn find(
     }
     let principal = policies.set.principal(&identity);
     let asked = Asked { principal: &principal, identity: &identity, now: trail.now(), capability };
-    let visibility = shown(&policies.set, &principal, &asked);
+    let visibility = policies.set.seen(&principal, &identity, asked.now, capability);
     policies.compare_shown(trail, &asked, &visibility);
     match visibility {
         Visibility::Visible => {}

@@ -98,14 +98,10 @@ fn decide_with(
 
 fn evaluate(trail: &mut Trail, valid: &Valid, covers: Option<&Covers>, entities: &Gathered) -> Decision {
     let exposed = &valid.exposed;
-    let principal = match &exposed.principal {
-        Ok(principal) => principal,
-        Err(errors) => return Decision::Failed(errors.clone()),
-    };
     let identity = &exposed.identified.call().identity;
     let case =
         Case { identity, now: trail.now(), governed: &exposed.capability, input: &valid.input.value, covers, entities };
-    let decision = exposed.policies.set.decide(principal, &case).of_actor(identity);
+    let decision = exposed.policies.set.judge(&exposed.principal, &case);
     if exposed.capability.meta.decision_record {
         let facts = Facts::of(&case, &valid.input.value, &decision).text();
         if facts.is_none() {
@@ -117,7 +113,7 @@ fn evaluate(trail: &mut Trail, valid: &Valid, covers: Option<&Covers>, entities:
 }
 
 /// Distinct people by type: a person's second decision is refused when deciding (APR-2).
-fn covers(presented: &Presented) -> Covers {
+pub(crate) fn covers(presented: &Presented) -> Covers {
     use crate::approval::Verdict;
     let record = &presented.record;
     let mut types = std::collections::BTreeMap::new();

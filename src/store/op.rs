@@ -346,7 +346,7 @@ pub(crate) struct ApprovalRecord {
 
 /// What policies saw, as the store keeps it.
 #[derive(Debug)]
-#[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "read by the policy workbench"))]
+#[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the test kit"))]
 pub(crate) struct SeenRecord {
     pub(crate) execution: ExecutionId,
     pub(crate) place: i64,

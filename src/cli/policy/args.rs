@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::super::args::{As, Format};
+use super::super::args::{As, Format, Place, surface, time};
+use crate::{Surface, Timestamp};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Policy {
@@ -16,12 +17,22 @@ pub(in crate::cli) struct Policy {
 pub(super) enum PolicyCommand {
     /// Load the policies for the demo application, and report everything that is wrong with them
     Check(Check),
+    /// Say why a call comes out as it does: a call that nobody makes, or one on record
+    Explain(Box<Explain>),
     /// See which policy sets were active, newest first: since when, what changed, who did it
     History(History),
     /// Make a set of policies the active one, for every process
     Publish(Publish),
     /// Go back to a set that was active before
     Rollback(Rollback),
+    /// See who could do what, before there is input
+    Matrix(Matrix),
+    /// See who could get a capability allowed, and by which policies
+    WhoCan(WhoCan),
+    /// See what an actor could get allowed, and by which policies
+    WhatCan(WhatCan),
+    /// Run the cases beside the policies, and see which policies no case exercises
+    Test(Test),
 }
 
 /// Which records a command works on.
@@ -74,13 +85,135 @@ pub(super) struct Check {
     pub(super) format: Format,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The capability's id, `orders.refund`
+    #[arg(required_unless_present_any = ["file", "execution"], conflicts_with_all = ["file", "execution"])]
+    pub(super) capability: Option<String>,
+    /// Take the call from a YAML file, written like a case of `policy test`
+    #[arg(long, conflicts_with_all = ["execution", "actor", "input", "surface", "client", "tenant", "now", "approved"])]
+    pub(super) file: Option<PathBuf>,
+    /// Take the call from the trail of `--db`
+    #[arg(long, value_name = "ID", conflicts_with_all = ["actor", "input", "surface", "client", "tenant", "now", "approved"])]
+    pub(super) execution: Option<String>,
+    /// The input: JSON, `@FILE`, or `-` for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}", allow_hyphen_values = true)]
+    pub(super) input: String,
+    #[command(flatten)]
+    pub(super) who: As,
+    /// Where the call is said to come in: direct, http, mcp, workflow, test
+    #[arg(long, value_parser = surface, default_value = "direct")]
+    pub(super) surface: Surface,
+    /// The agent software that is said to carry the call
+    #[arg(long, value_name = "ID")]
+    pub(super) client: Option<String>,
+    /// Whose data the call is about (default: the actor's tenant)
+    #[arg(long, value_name = "TENANT")]
+    pub(super) tenant: Option<String>,
+    /// When it is made, `2026-06-01T12:00:00Z` or `2026-06-01` (default: now)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) now: Option<Timestamp>,
+    /// An approval that is presented: its type, and how many people gave it
+    #[arg(long = "approved", value_name = "TYPE[=N]", value_parser = approved)]
+    pub(super) approved: Vec<(String, u32)>,
+    /// Who is tried as an approver: names or files (default: all of the demo's people)
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub(super) actors: Vec<String>,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+/// From where, when, and by which policies.
+#[derive(Debug, Args)]
+pub(super) struct Outlooks {
+    /// Only from there: direct, http, mcp, workflow, test (default: all but test)
+    #[arg(long = "surface", value_name = "SURFACE", value_delimiter = ',', value_parser = surface)]
+    pub(super) surfaces: Vec<Surface>,
+    /// At this time, `2026-06-01T12:00:00Z` or `2026-06-01` (default: now)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) now: Option<Timestamp>,
+    /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
+    #[arg(long, value_name = "DIR")]
+    pub(super) policies: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Matrix {
+    /// Whom: names or files (default: all of the demo's people)
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub(super) actors: Vec<String>,
+    /// How the matrix looks
+    #[arg(long = "format", value_enum, default_value = "table")]
+    pub(super) layout: Layout,
+    #[command(flatten)]
+    pub(super) view: Outlooks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Layout {
+    /// For terminals
+    Table,
+    /// For pull requests
+    Markdown,
+    /// For spreadsheets, a line a cell
+    Csv,
+    /// For machines, as `--json`
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhoCan {
+    /// The capability's id, `orders.refund`
+    pub(super) capability: String,
+    /// Whom: names or files (default: all of the demo's people)
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub(super) actors: Vec<String>,
+    #[command(flatten)]
+    pub(super) view: Outlooks,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhatCan {
+    /// dana, priya, omar, nightly, anonymous, or a JSON file `{"id", "kind", "tenant", "roles", "attributes"}`
+    pub(super) actor: String,
+    #[command(flatten)]
+    pub(super) view: Outlooks,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Test {
+    /// A directory of `*.cedar` files with cases in `tests/*.yaml` (default: the demo's, compiled in)
+    pub(super) dir: Option<PathBuf>,
+    /// Write a report for build servers, too: the XML of `JUnit`
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
 impl Policy {
     pub(in crate::cli) fn format(&self) -> &Format {
         match &self.command {
             PolicyCommand::Check(it) => &it.format,
+            PolicyCommand::Explain(it) => &it.place.format,
             PolicyCommand::History(it) => &it.records.format,
             PolicyCommand::Publish(it) => &it.records.format,
             PolicyCommand::Rollback(it) => &it.records.format,
+            PolicyCommand::Matrix(it) => &it.view.format,
+            PolicyCommand::WhoCan(it) => &it.view.format,
+            PolicyCommand::WhatCan(it) => &it.view.format,
+            PolicyCommand::Test(it) => &it.format,
         }
+    }
+}
+
+fn approved(text: &str) -> Result<(String, u32), String> {
+    let (kind, people) = text.split_once('=').unwrap_or((text, "1"));
+    let people = people.parse().ok().filter(|it| *it > 0);
+    match people {
+        Some(people) if !kind.is_empty() => Ok((kind.to_owned(), people)),
+        Some(_) | None => Err("it is a type, or `TYPE=N` with the number of people who approved".into()),
     }
 }

@@ -7,6 +7,7 @@ use super::super::failure::Failure;
 use super::super::open::{registry, source};
 use super::super::screen::{Answer, GOOD};
 use super::args::Check;
+use super::plural;
 use super::problem::render;
 use crate::policy;
 
@@ -26,8 +27,4 @@ pub(super) fn run(args: &Check) -> Result<Answer, Failure> {
             Answer::new(Exit::Invalid, &json!({"ok": false, "hash": null, "problems": problems}), text)
         }
     })
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }

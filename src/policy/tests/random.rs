@@ -253,7 +253,10 @@ proptest! {
             let request = set.request(compiled, &principal, context, input).unwrap();
             let entities = principal.among(&compiled.base, &entities).unwrap();
             let expected = by_the_book(&rules, &request, &entities, covers.as_ref());
-            proptest::prop_assert_eq!(decided, expected);
+            proptest::prop_assert_eq!(&decided, &expected);
+            // the stages and the workbench ask `judge`
+            let judged = set.judge(&Ok(principal), &case);
+            proptest::prop_assert_eq!(judged, expected);
         }
     }
 
@@ -273,6 +276,8 @@ proptest! {
             proptest::prop_assert!(!(passes(&decided) && refused.is_some()), "refused, but {decided:?}");
             let is_missing = visible && listed == Listed::No;
             proptest::prop_assert!(!(passes(&decided) && is_missing), "not listed, but {decided:?}");
+            #[cfg(feature = "cli")]
+            foreseen(&set, governed, who, listed, &decided)?;
             match &decided {
                 Decision::Allow { .. } => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Always)),
                 Decision::RequireApproval(_) => proptest::prop_assert_ne!(listed, Listed::Yes(RequiresApproval::Never)),
@@ -286,6 +291,36 @@ proptest! {
             proptest::prop_assert!(!(passes(&resumed) && refused.is_some()), "refused, but resumed: {resumed:?}");
         }
     }
+}
+
+/// The matrix says what a listing says, and no input comes out otherwise.
+#[cfg(feature = "cli")]
+fn foreseen(
+    set: &PolicySet,
+    governed: &Governed,
+    who: &Identity,
+    listed: Listed,
+    decided: &Decision,
+) -> Result<(), proptest::test_runner::TestCaseError> {
+    use crate::policy::Outlook;
+
+    let outlook = set.forecaster(governed).unwrap().forecast(who, NOW).outlook;
+    let agrees = match (&outlook, listed) {
+        (Outlook::Approval(_), Listed::Yes(it)) => it == RequiresApproval::Always,
+        (Outlook::Allow, Listed::Yes(it)) => it == RequiresApproval::Never,
+        (Outlook::Sometimes(types), Listed::Yes(it)) => types.is_empty() == (it == RequiresApproval::Never),
+        (Outlook::Deny | Outlook::Hidden | Outlook::Failed, it) => it == Listed::No,
+        (Outlook::Unexposed, _) | (Outlook::Approval(_) | Outlook::Allow | Outlook::Sometimes(_), Listed::No) => false,
+    };
+    proptest::prop_assert!(agrees, "{outlook:?}, but {listed:?}");
+    let fits = match (&outlook, decided) {
+        (_, Decision::Failed(_)) | (Outlook::Hidden | Outlook::Sometimes(_), _) => true,
+        (Outlook::Allow, it) => matches!(it, Decision::Allow { .. }),
+        (Outlook::Approval(_), it) => matches!(it, Decision::RequireApproval(_) | Decision::Deny { .. }),
+        (Outlook::Deny | Outlook::Failed | Outlook::Unexposed, it) => matches!(it, Decision::Deny { .. }),
+    };
+    proptest::prop_assert!(fits, "{outlook:?}, but {decided:?}");
+    Ok(())
 }
 
 fn passes(decision: &Decision) -> bool {

@@ -1,0 +1,41 @@
+//! What a security team asks of a policy set: calls that nobody makes, judged by the code that judges real ones. Without
+//! effects, and but for what is on record without a store.
+//!
+//! Reading order: `judge` (one question, one ruling), `case` (questions as people write them), `suite` (many of them, with
+//! what is expected), `explain` (why), `matrix` (before there
+//! is input), `recorded` (questions that were asked for real).
+
+mod case;
+mod explain;
+mod given;
+mod judge;
+mod junit;
+mod manage;
+mod matrix;
+mod recorded;
+mod suite;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) use self::case::Asked;
+pub(crate) use self::explain::{Approving, Explanation, explain, life};
+pub(crate) use self::given::ActorGiven;
+pub(crate) use self::judge::{Question, Word};
+pub(crate) use self::junit::junit;
+pub(crate) use self::matrix::{Cell, matrix, of_capability as matrix_of};
+pub(crate) use self::recorded::{Recorded, recorded};
+pub(crate) use self::suite::{CaseResult, Coverage, Report, Suite, files as case_files, one as one_case};
+use crate::Identity;
+use crate::registry::Registry;
+
+/// People and programs by the names that questions give them.
+pub(crate) type Cast = BTreeMap<String, Identity>;
+
+/// What the words of a question mean.
+pub(crate) struct World {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) cast: Cast,
+}

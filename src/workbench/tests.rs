@@ -1,0 +1,6 @@
+//! The workbench against the engine.
+
+#![cfg(feature = "testing")]
+
+mod entities;
+mod live;
