@@ -219,21 +219,14 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// # Errors
     /// Every problem at once, each with what to do.
     pub async fn build_with_notes(self) -> Result<(Engine<C>, Vec<crate::PolicyProblem>), BuildError> {
+        let mut problems = self.out_of_bounds();
         let (drafts, handlers): (Vec<_>, Vec<_>) =
             self.capabilities.into_iter().map(|it| (it.draft, it.procedure)).unzip();
-        let mut problems = Vec::new();
         if self.entities.is_none() {
             problems.extend(registry::unprovided(&drafts));
         }
         let registry = Registry::new(drafts).map_err(|found| problems.extend(found));
         let path = path(self.database.as_deref()).map_err(|found| problems.push(found));
-        if self.lease < Duration::from_millis(300) {
-            problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
-        }
-        if !(Duration::from_hours(1)..=MAX_KEEP_DECISIONS).contains(&self.keep_decisions) {
-            let what = "the time for which they are kept is out of bounds";
-            problems.push(Problem::new("decision records", what, "choose 1 h to 3,660 d"));
-        }
         let is_watching = self.watches && self.role == Role::Serves;
         let watched = watched(&self.policies, is_watching).map_err(|found| problems.push(found));
         // A set that is bad for what registered well is reported in the same breath; without a registry nobody can tell.
@@ -283,6 +276,19 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             spawn(policies::watch(Arc::downgrade(&core), directory, core.clock.clone(), core.stop.clone()));
         }
         Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
+    }
+
+    /// Settings that no engine can keep to.
+    fn out_of_bounds(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.lease < Duration::from_millis(300) {
+            problems.push(Problem::new("the lease", "shorter than 300 ms", "make it 30 s"));
+        }
+        if !(Duration::from_hours(1)..=MAX_KEEP_DECISIONS).contains(&self.keep_decisions) {
+            let what = "the time for which they are kept is out of bounds";
+            problems.push(Problem::new("decision records", what, "choose 1 h to 3,660 d"));
+        }
+        problems
     }
 }
 
