@@ -1,11 +1,12 @@
 //! `cargo bench`: how fast the engine is, measured against floors that are written by hand and run in the same process,
 //! in turns. `docs/performance.md` says what is measured and why.
 //!
-//! `cargo bench --bench speed -- [--check] [gate] [listing] [start] [durable]`: all groups, or those named. `--check`
+//! `cargo bench --bench speed -- [--check] [gate] [listing] [start] [check] [durable]`: all groups, or those named. `--check`
 //! ends with exit code 1 if a target is missed.
 
 #![expect(clippy::disallowed_methods, reason = "benchmarks read the clock")]
 
+mod check;
 mod durable;
 mod floor;
 mod gate;
@@ -23,7 +24,7 @@ use table::Table;
 /// What went wrong with a benchmark itself.
 type Failure = Box<dyn Error + Send + Sync>;
 
-const GROUPS: [&str; 4] = ["gate", "listing", "start", "durable"];
+const GROUPS: [&str; 5] = ["gate", "listing", "start", "check", "durable"];
 
 fn main() -> Result<ExitCode, Failure> {
     let (mut check, mut chosen) = (false, Vec::new());
@@ -42,6 +43,7 @@ fn main() -> Result<ExitCode, Failure> {
             "gate" => runtime.block_on(gate::measure(&mut table))?,
             "listing" => runtime.block_on(listing::measure(&mut table))?,
             "start" => start::measure(&runtime, &mut table)?,
+            "check" => check::measure(&mut table)?,
             _ => runtime.block_on(durable::measure(&mut table))?,
         }
     }

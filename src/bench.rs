@@ -9,11 +9,12 @@ use crate::budget::Budget;
 use crate::caller::{JsonInput, Order, What};
 use crate::capability::{Capability, Filter};
 use crate::pipeline::Core;
+use crate::policy::read;
 use crate::registry::Registry;
 use crate::stage::approval::Approval;
 use crate::stage::{Stage, actor, approval, exposure, policy, schema};
 use crate::trail::Trail;
-use crate::{BuildError, CapabilityId, Engine, ExecutionId};
+use crate::{BuildError, CapabilityId, Engine, ExecutionId, PolicySource};
 
 /// An engine without what its store does.
 pub struct Gate {
@@ -68,4 +69,18 @@ impl Gate {
 pub fn register<C>(capabilities: Vec<Capability<C>>) -> Result<usize, BuildError> {
     let drafts = capabilities.into_iter().map(|it| it.draft).collect();
     Registry::new(drafts).map(|it| it.all().len()).map_err(|problems| BuildError { problems })
+}
+
+/// Checks the files of a policy set for capabilities: how many problems it has, and the schema that they are checked
+/// against.
+///
+/// # Errors
+/// What is wrong with the capabilities, or with the policies so that they do not load.
+pub fn check<C>(capabilities: Vec<Capability<C>>, files: Vec<(String, String)>) -> Result<(usize, String), BuildError> {
+    let drafts = capabilities.into_iter().map(|it| it.draft).collect();
+    let registry = Registry::new(drafts).map_err(|problems| BuildError { problems })?;
+    let (set, problems) = read(&PolicySource::Files(files))
+        .load(&registry)
+        .map_err(|problems| BuildError { problems: problems.iter().map(Into::into).collect() })?;
+    Ok((problems.len(), set.schema_text().to_owned()))
 }

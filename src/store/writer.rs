@@ -68,7 +68,7 @@ impl Writer {
         let bytes = op.check()?;
         let ticket = if op.is_urgent() { None } else { Some(Ticket::take(&self.waiting).ok_or(StoreError::Busy)?) };
         let (reply, answer) = oneshot::channel();
-        let job = Job { op, reply: Some(reply), vanished: 0, bytes, _ticket: ticket };
+        let job = Job { op, reply: Some(reply), vanished: 0, bytes, ticket };
         self.inbox.send(Message::Job(job)).map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?.map(Reply::accept)
     }
@@ -239,6 +239,7 @@ impl Loop {
             self.queue.push(Job::own(self.shared.sweeping()));
         }
         let Some(reply) = job.reply.take() else { return };
+        job.ticket = None;
         let begun = matches!(answer, Answer::Began(Began::Begun { .. }));
         let owed = if let (true, Op::Begin(begin)) = (begun, job.op) {
             Some(Owed::new(begin, self.own.clone()))
@@ -278,6 +279,7 @@ impl Loop {
             tracing::error!(execution = %ending.finish.what.execution, cause = %failure, "an end cannot be stored");
         }
         let reply = job.reply.take();
+        job.ticket = None;
         if let (true, Op::Begin(begin)) = (uncertain, job.op) {
             let kind = EventKind::Failed {
                 code: ErrorCode::AuditUnavailable,

@@ -23,17 +23,19 @@ pub(super) struct Job {
     pub(super) reply: Option<oneshot::Sender<Result<Reply, StoreError>>>,
     pub(super) vanished: u8,
     pub(super) bytes: usize,
-    /// Its place among those that wait; `None` for what is never refused. Given back when the job is dropped.
-    pub(super) _ticket: Option<Ticket>,
+    /// Its place among those that wait; `None` for what is never refused. Given back before the answer is sent, or when
+    /// the job is dropped.
+    pub(super) ticket: Option<Ticket>,
 }
 
 impl Job {
     /// The writer's own: nobody waits for it.
     pub(super) fn own(op: Op) -> Self {
-        Self { op, reply: None, vanished: 0, bytes: 0, _ticket: None }
+        Self { op, reply: None, vanished: 0, bytes: 0, ticket: None }
     }
 
     pub(super) fn reply(self, answer: Result<Reply, StoreError>) {
+        drop(self.ticket);
         if let Some(reply) = self.reply {
             let _ = reply.send(answer); // whoever is gone needs no answer
         }
