@@ -6,4 +6,6 @@ mod discovering;
 mod explaining;
 mod loading;
 mod managing;
+#[cfg(feature = "prove")]
+mod proving;
 mod random;
