@@ -81,7 +81,7 @@ impl Parser {
 pub(super) fn condition(text: &str) -> Result<Policy, String> {
     const BEFORE: &str = "forbid (principal, action, resource) unless {";
     let whole = format!("{BEFORE}\n{text}\n}};");
-    let spans = super::scan::scan(&whole).map_err(|it| it.what)?;
+    let spans = scan(&whole).map_err(|it| it.what)?;
     let policy = Policy::parse(Some(PolicyId::new("<when>")), &whole).map_err(|it| it.to_string())?;
     let body = tree::body(&policy);
     match body.as_ref().map(|it| (it.clauses().len(), tree::depth(it))) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cedar_policy::{EntityUid, Policy, RequestEnv};
+use cedar_policy_symcc::Env;
 
 use self::ask::{Answer, Goal, Session};
 pub(crate) use self::example::{Counterexample, Supposed};
@@ -179,10 +180,11 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Sorted, so that the same is asked first on every run.
+    /// People first: counterexamples about them are the easiest to understand.
     fn environments(self, set: &PolicySet) -> Vec<RequestEnv> {
         let mut found: Vec<_> = set.schema.request_envs().filter(|it| it.action() == self.action()).collect();
-        found.sort_by_cached_key(|it| (it.principal().to_string(), it.resource().to_string()));
+        let kind = |name: &str| ActorKind::ALL.iter().position(|it| it.entity_type() == name);
+        found.sort_by_cached_key(|it| (kind(&it.principal().to_string()), it.resource().to_string()));
         found
     }
 
@@ -261,9 +263,8 @@ impl<'a> Prover<'a> {
             for environment in subject.environments(set) {
                 progress.environments += 1;
                 let stays = |kind: &str| is_anonymous(&environment) || kept == Some(kind);
-                let policies = subject.policies(set, stays).chain(&more).chain([&world.forbid]);
-                let goal = Goal::Denied(together(policies)?);
-                if let Some(found) = self.check((set, subject), &environment, &goal, progress).await? {
+                let goal = Goal::Denied(together(subject.policies(set, stays).chain(&more))?);
+                if let Some(found) = self.check((set, subject), &world, &environment, &goal, progress).await? {
                     return Ok(Some(found));
                 }
             }
@@ -289,8 +290,8 @@ impl<'a> Prover<'a> {
             for environment in subject.environments(set) {
                 progress.environments += 1;
                 for policy in &asked {
-                    let goal = Goal::Sound(world.before(policy).ok_or("a policy has no tree")?);
-                    if let Some(found) = self.check((set, subject), &environment, &goal, progress).await? {
+                    let goal = Goal::Sound((*policy).clone());
+                    if let Some(found) = self.check((set, subject), &world, &environment, &goal, progress).await? {
                         return Ok(Some(found));
                     }
                 }
@@ -312,11 +313,9 @@ impl<'a> Prover<'a> {
                 progress.environments += 1;
                 for lifted in [false, true] {
                     let stays = |_: &str| !lifted || is_anonymous(&environment);
-                    let goal = Goal::Within(
-                        together(wide.policies(set, stays).chain([&world.forbid]))?,
-                        together(narrow.policies(by, stays))?,
-                    );
-                    if let Some(found) = self.check((set, wide), &environment, &goal, progress).await? {
+                    let goal =
+                        Goal::Within(together(wide.policies(set, stays))?, together(narrow.policies(by, stays))?);
+                    if let Some(found) = self.check((set, wide), &world, &environment, &goal, progress).await? {
                         return Ok(Some(found));
                     }
                 }
@@ -342,20 +341,42 @@ impl<'a> Prover<'a> {
     async fn check(
         &mut self,
         (set, subject): (&PolicySet, Subject<'_>),
+        world: &World,
         environment: &RequestEnv,
         goal: &Goal,
         progress: &mut Progress,
     ) -> Result<Refuted, String> {
-        let open = match self.session.ask(&set.schema, environment, goal).await? {
+        let goal = goal.among(&world.forbid).ok_or("a policy cannot be put together with others")?;
+        let open = match self.session.ask(&set.schema, environment, &goal).await? {
             Answer::Holds => return Ok(None),
             Answer::Unknown(why) => Verdict::Unknown(why),
             Answer::Unsupported(what) => Verdict::Unsupported(what),
-            Answer::Fails(found) => match goal.refuted_by(&found) {
-                Ok(erring) => return Ok(Some(Box::new(Counterexample::new(set, subject, &found, erring)))),
-                Err(why) => Verdict::Unknown(why),
-            },
+            Answer::Fails(found) => {
+                let found = self.plainest(set, world, environment, &goal).await?.unwrap_or(found);
+                match goal.refuted_by(&found) {
+                    Ok(erring) => return Ok(Some(Box::new(Counterexample::new(set, subject, &found, erring)))),
+                    Err(why) => Verdict::Unknown(why),
+                }
+            }
         };
         progress.open.get_or_insert(open);
+        Ok(None)
+    }
+
+    /// Of a goal that does not hold, the counterexample that is easiest to read.
+    async fn plainest(
+        &mut self,
+        set: &PolicySet,
+        world: &World,
+        environment: &RequestEnv,
+        goal: &Goal,
+    ) -> Result<Option<Env>, String> {
+        for plain in &world.plain {
+            let Some(goal) = goal.among(plain) else { continue };
+            if let Answer::Fails(found) = self.session.ask(&set.schema, environment, &goal).await? {
+                return Ok(Some(found));
+            }
+        }
         Ok(None)
     }
 

@@ -13,6 +13,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::Solver;
+use super::world::World;
 
 /// What is to hold of every request of an environment.
 pub(super) enum Goal {
@@ -130,6 +131,19 @@ fn unsupported(policy: &Policy, error: &Error) -> String {
 }
 
 impl Goal {
+    /// The same, of those requests only that `forbid` does not refuse.
+    pub(super) fn among(&self, forbid: &Policy) -> Option<Self> {
+        let with = |set: &cedar_policy::PolicySet| {
+            let mut set = set.clone();
+            set.add(forbid.clone()).ok().map(|()| set)
+        };
+        Some(match self {
+            Self::Denied(set) => Self::Denied(with(set)?),
+            Self::Within(wide, narrow) => Self::Within(with(wide)?, narrow.clone()),
+            Self::Sound(policy) => Self::Sound(World::before(forbid, policy)?),
+        })
+    }
+
     /// Whether the authorizer agrees that it does not hold of this request; the policies that err.
     ///
     /// # Errors

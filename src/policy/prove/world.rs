@@ -19,6 +19,9 @@ use crate::capability::Governed;
 pub(super) struct World {
     /// Refuses every request of which it does not hold.
     pub(super) forbid: Policy,
+    /// Each refuses what else makes a request hard to read, the first the most. No proof rests on them: they choose among
+    /// counterexamples.
+    pub(super) plain: Vec<Policy>,
 }
 
 impl World {
@@ -40,13 +43,21 @@ impl World {
             }
             Subject::Manage(_) => all.push(among("surface", Surface::ALL.map(Surface::as_str))),
         }
-        let body = all.into_iter().reduce(and).unwrap_or_else(|| value(true));
-        Ok(Self { forbid: forbid("<assumed>", "unless", &body)? })
+        let mut plain = plain();
+        if let Subject::Call(_, compiled) = subject {
+            plain.extend(has_texts(&compiled.input));
+        }
+        let direct = eq(get(variable("context"), "surface"), value(Surface::Direct.as_str()));
+        let plain = [plain.iter().cloned().chain([direct]).collect(), plain];
+        Ok(Self {
+            forbid: forbid("<assumed>", "unless", &together(all))?,
+            plain: plain.into_iter().map(|it| forbid("<plain>", "unless", &together(it))).collect::<Result<_, _>>()?,
+        })
     }
 
-    /// The same policy, of such requests only.
-    pub(super) fn before(&self, policy: &Policy) -> Option<Policy> {
-        let assumed = tree::body(&self.forbid)?.into_clauses().into_iter().map(|it| match it {
+    /// A policy, of those requests only that `forbid` does not refuse.
+    pub(super) fn before(forbid: &Policy, policy: &Policy) -> Option<Policy> {
+        let assumed = tree::body(forbid)?.into_clauses().into_iter().map(|it| match it {
             Clause::When(it) | Clause::Unless(it) => Clause::When(it),
         });
         let it = tree::body(policy)?;
@@ -59,9 +70,8 @@ impl World {
 /// Refuses what an approval of this type was presented for.
 pub(super) fn covered(kind: &str) -> Result<Policy, String> {
     let approval = get(variable("context"), "approval");
-    let presented = json!({"has": {"left": variable("context"), "attr": "approval"}});
     let covers = json!({"contains": {"left": get(approval, "types"), "right": value(kind)}});
-    forbid("<covered>", "when", &and(presented, covers))
+    forbid("<covered>", "when", &and(has(variable("context"), "approval"), covers))
 }
 
 /// Refuses whoever is in one of these roles.
@@ -96,17 +106,35 @@ fn base() -> Vec<Value> {
     let (principal, context) = (|| variable("principal"), || variable("context"));
     let tenant = || get(context(), "tenant");
     let not_empty = |it: Value| not(eq(it, value("")));
-    let client = json!({"has": {"left": context(), "attr": "client"}});
-    let time = |it: &str| json!({"datetime": [value(it)]});
     let now = || get(context(), "now");
     vec![
-        json!({"has": {"left": principal(), "attr": "tenant"}}),
+        has(principal(), "tenant"),
         eq(get(principal(), "tenant"), tenant()),
         not_empty(tenant()),
-        or(not(client), not_empty(get(context(), "client"))),
+        implies(has(context(), "client"), not_empty(get(context(), "client"))),
+        implies(has(principal(), "issuer"), not_empty(get(principal(), "issuer"))),
         json!({"<=": {"left": time("1970-01-01"), "right": now()}}),
         json!({"<": {"left": now(), "right": time("9999-01-01")}}),
     ]
+}
+
+/// An ordinary request: at noon, in the tenant `default`, without what may be left out.
+fn plain() -> Vec<Value> {
+    let (principal, context) = (|| variable("principal"), || variable("context"));
+    vec![
+        eq(get(context(), "now"), time("2026-01-01T12:00:00Z")),
+        eq(get(context(), "tenant"), value("default")),
+        not(has(context(), "client")),
+        not(has(principal(), "issuer")),
+        json!({"isEmpty": {"arg": get(principal(), "scopes")}}),
+    ]
+}
+
+/// The input's texts are not empty.
+fn has_texts(kind: &Type) -> Vec<Value> {
+    let Type::Record(members) = kind else { return Vec::new() };
+    let texts = members.iter().filter(|(_, it)| it.kind == Type::String);
+    texts.map(|(name, it)| when_there(name, it.required, not(eq(input(name), value(""))))).collect()
 }
 
 /// Whoever has a role's name is in the role.
@@ -140,7 +168,7 @@ fn fits_input(kind: &Type, schema: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     for (name, member) in members {
         let declared = &schema["properties"][name];
-        let at = get(get(variable("context"), "input"), name);
+        let at = input(name);
         let mut holds = Vec::new();
         match member.kind {
             Type::Long => {
@@ -159,14 +187,37 @@ fn fits_input(kind: &Type, schema: &Value) -> Vec<Value> {
             }
             _ => {}
         }
-        let is_there = json!({"has": {"left": get(variable("context"), "input"), "attr": name}});
-        all.extend(holds.into_iter().map(|it| if member.required { it } else { or(not(is_there.clone()), it) }));
+        all.extend(holds.into_iter().map(|it| when_there(name, member.required, it)));
     }
     all
 }
 
+fn input(name: &str) -> Value {
+    get(get(variable("context"), "input"), name)
+}
+
+/// Something of a member of the input that may not be there.
+fn when_there(name: &str, is_required: bool, holds: Value) -> Value {
+    if is_required { holds } else { implies(has(get(variable("context"), "input"), name), holds) }
+}
+
+fn together(all: Vec<Value>) -> Value {
+    all.into_iter().reduce(and).unwrap_or_else(|| value(true))
+}
+
+fn time(text: &str) -> Value {
+    json!({"datetime": [value(text)]})
+}
+
+fn has(left: Value, attribute: &str) -> Value {
+    json!({"has": {"left": left, "attr": attribute}})
+}
+
 fn among<'a>(member: &str, names: impl IntoIterator<Item = &'a str>) -> Value {
     let all: Vec<Value> = names.into_iter().map(value).collect();
+    if all.is_empty() {
+        return value(false); // an empty set has no type
+    }
     json!({"contains": {"left": {"Set": all}, "right": get(variable("context"), member)}})
 }
 
@@ -198,8 +249,9 @@ fn and(left: Value, right: Value) -> Value {
     json!({"&&": {"left": left, "right": right}})
 }
 
-fn or(left: Value, right: Value) -> Value {
-    json!({"||": {"left": left, "right": right}})
+/// The form in which Cedar sees that what `test` asks for is there.
+fn implies(test: Value, then: Value) -> Value {
+    json!({"if-then-else": {"if": test, "then": then, "else": value(true)}})
 }
 
 fn not(arg: Value) -> Value {

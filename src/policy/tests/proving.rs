@@ -18,11 +18,13 @@ fn calls(capability: &str) -> Calls {
 fn experiment() {
     let set = set(r#"
 @id("support") permit (principal in Role::"support", action, resource);
+@id("people") permit (principal in Role::"manager", action == Countersign::Action::"approve", resource);
 @id("large") @approval("manager") forbid (principal, action == Action::"orders.refund", resource) when { context.input.amountCents > 50000 };
 @id("sum") forbid (principal, action == Action::"orders.refund", resource) when { context.input has a && context.input.a + 1 > 5 };
 @id("mcp") @hide forbid (principal, action == Action::"orders.refund", resource) when { context.surface == "mcp" };
 @id("own") forbid (principal, action == Action::"orders.get", resource) unless { resource.total < 100 };
 "#);
+    let exposed: Vec<_> = shop().into_iter().map(|it| crate::policy::testing::change(it, |it| it.meta.expose = crate::Surface::ALL.into())).collect();
     let claims = [
         Claim::NeverWithoutApproval { calls: calls("orders.refund"), kind: "manager".into() },
         Claim::NeverWithoutApproval { calls: Calls { capabilities: vec!["orders.refund".into()], when: Some(crate::policy::condition("context.input.amountCents > 60000").unwrap()) }, kind: "manager".into() },
@@ -34,7 +36,7 @@ fn experiment() {
         Claim::NoErrors { policies: set.policy_ids() },
         Claim::NoErrors { policies: ["large".to_owned()].into() },
     ];
-    let proofs = prove(&set, &shop(), &claims, &solver()).unwrap();
+    let proofs = prove(&set, &exposed, &claims, &solver()).unwrap();
     for it in proofs {
         let verdict = match it.verdict {
             Verdict::Proved => "proved".to_owned(),
