@@ -58,7 +58,7 @@ pub(crate) use self::judge::Shown;
 #[cfg(feature = "cli")]
 pub(crate) use self::problem::{SourceFile, did_you_mean};
 #[cfg(feature = "prove")]
-pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Supposed, Verdict, condition, prove};
+pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Supposed, Verdict, prove};
 pub(crate) use self::request::Principal;
 pub(crate) use self::said::Said;
 #[cfg(feature = "cli")]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cedar_policy::{EntityUid, Policy, RequestEnv};
+use cedar_policy::{EntityUid, Policy, RequestEnv, ValidationMode, Validator};
 use cedar_policy_symcc::Env;
 
 use self::ask::{Answer, Goal, Session};
@@ -104,16 +104,30 @@ pub(crate) fn prove(
     load::roomy(work).unwrap_or_else(|| Err("the thread that proves could not start, or ended early".into()))
 }
 
-/// A condition on calls, as it stands in a policy's `when`.
-///
-/// # Errors
-/// What is wrong with it.
-pub(crate) fn condition(text: &str) -> Result<Condition, String> {
-    let read = load::roomy(|| parse::condition(text));
-    read.unwrap_or_else(|| Err("it could not be read".into())).map(Condition)
-}
-
 impl PolicySet {
+    /// A condition on calls of these capabilities, as it stands in a policy's `when`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn condition(&self, text: &str, capabilities: &[CapabilityId]) -> Result<Condition, String> {
+        let read = || {
+            let condition = parse::condition(text)?;
+            self.fits(&condition, capabilities).map(|()| Condition(condition))
+        };
+        load::roomy(read).unwrap_or_else(|| Err("it could not be read".into()))
+    }
+
+    /// Whether the schema has what a policy reads.
+    fn fits(&self, policy: &Policy, capabilities: &[CapabilityId]) -> Result<(), String> {
+        let of_them = world::narrowed(policy, capabilities.iter().map(|it| &**it))?;
+        let result = Validator::new(self.schema.clone()).validate(&together([&of_them])?, ValidationMode::Strict);
+        let wrong = result.validation_errors().map(|it| {
+            let (what, policy) = (it.to_string(), format!("for policy `{}`, ", it.policy_id()));
+            what.strip_prefix(&policy).map_or(what.clone(), str::to_owned)
+        });
+        wrong.min().map_or(Ok(()), Err)
+    }
+
     /// The roles that policies mention, and those that the schema lists.
     pub(crate) fn role_names(&self) -> BTreeSet<String> {
         let mentioned = self.rules.values().flat_map(|it| world::roles(&it.policy));
@@ -231,9 +245,7 @@ impl<'a> Prover<'a> {
             Claim::NeverWithoutApproval { calls, kind } => {
                 self.never(calls, Some(kind), world::covered(kind)?, &mut progress).await?
             }
-            Claim::OnlyRole { calls, roles } => {
-                self.never(calls, None, world::in_roles(roles)?, &mut progress).await?
-            }
+            Claim::OnlyRole { calls, roles } => self.never(calls, None, world::in_roles(roles)?, &mut progress).await?,
             Claim::NeverOver { calls, surface } => {
                 self.never(calls, None, world::not_over(*surface)?, &mut progress).await?
             }

@@ -141,9 +141,7 @@ fn written(question: &Question) -> Value {
         call["approved"] = json!(covers.types);
     }
     if !entities.is_empty() {
-        let entity = |it: &ResourceEntity| {
-            json!({"type": it.entity.kind, "id": it.entity.id, "attributes": it.attributes, "parents": it.parents})
-        };
+        let entity = |it: &ResourceEntity| json!({"type": it.entity.kind, "id": it.entity.id, "attributes": it.attributes, "parents": it.parents});
         call["entities"] = entities.iter().map(entity).collect();
     }
     call

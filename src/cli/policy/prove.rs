@@ -25,7 +25,8 @@ pub(super) fn run(args: &Prove) -> Result<Answer, Failure> {
     let statements = statements.map_err(Failure::of_statements)?;
     let solver = Solver { executable: args.solver.clone(), limit: Duration::from_secs(args.limit) };
     let answers = statements.prove(&set, &world, &solver).map_err(|cause| {
-        let next = "install the solver cvc5 (`apt-get install cvc5`), or say where it is: `--solver PATH`, or `CVC5=PATH`";
+        let next =
+            "install the solver cvc5 (`apt-get install cvc5`), or say where it is: `--solver PATH`, or `CVC5=PATH`";
         Failure::could_not_run(format!("nothing can be proved: {cause}"), next)
     })?;
     Ok(answer(&answers, args.dir.as_deref()))
@@ -34,7 +35,9 @@ pub(super) fn run(args: &Prove) -> Result<Answer, Failure> {
 fn files(directory: Option<&Path>) -> Result<Vec<SourceFile>, Failure> {
     match directory {
         Some(directory) => files_beside(directory, "invariants").map_err(Failure::of_statements),
-        None => Ok(demo::POLICY_INVARIANTS.map(|(name, text)| SourceFile { name: name.into(), text: text.into() }).into()),
+        None => {
+            Ok(demo::POLICY_INVARIANTS.map(|(name, text)| SourceFile { name: name.into(), text: text.into() }).into())
+        }
     }
 }
 

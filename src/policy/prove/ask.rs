@@ -6,8 +6,8 @@ use cedar_policy::{Authorizer, Decision, Policy, RequestEnv, Schema};
 use cedar_policy_symcc::err::Error;
 use cedar_policy_symcc::solver::{LocalSolver, Solver as _};
 use cedar_policy_symcc::{
-    CedarSymCompiler, CompiledPolicy, CompiledPolicySet, Env, WellFormedAsserts, always_denies_asserts, implies_asserts,
-    never_errors_asserts,
+    CedarSymCompiler, CompiledPolicy, CompiledPolicySet, Env, WellFormedAsserts, always_denies_asserts,
+    implies_asserts, never_errors_asserts,
 };
 use tokio::process::Command;
 use tokio::time::timeout;

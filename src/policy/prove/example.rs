@@ -135,8 +135,7 @@ impl Reader<'_> {
             let mut given = ResourceEntity::new(shape.name.to_string(), uid.id().unescaped());
             given.attributes = attributes(entity, &shape.attributes);
             let parents = self.found.entities.ancestors(&uid).into_iter().flatten();
-            given.parents =
-                parents.map(|it| EntityRef::new(it.type_name().to_string(), it.id().unescaped())).collect();
+            given.parents = parents.map(|it| EntityRef::new(it.type_name().to_string(), it.id().unescaped())).collect();
             given.parents.sort();
             all.push(given);
         }

@@ -91,6 +91,14 @@ pub(super) fn roles(policy: &Policy) -> Vec<String> {
     named.map(|it| it.id().unescaped().to_owned()).collect()
 }
 
+/// A policy, of calls of these capabilities only.
+pub(super) fn narrowed<'a>(policy: &Policy, capabilities: impl Iterator<Item = &'a str>) -> Result<Policy, String> {
+    let actions: Vec<Value> = capabilities.map(|it| json!({"type": "Action", "id": it})).collect();
+    let mut json = policy.to_json().map_err(|_| "it has no JSON form")?;
+    json["action"] = json!({"op": "in", "entities": actions});
+    Policy::from_json(Some(policy.id().clone()), json).map_err(|_| "it has no JSON form".into())
+}
+
 fn forbid(id: &str, kind: &str, body: &Value) -> Result<Policy, String> {
     let any = json!({"op": "All"});
     let policy = json!({
@@ -162,7 +170,7 @@ fn is_capability(governed: &Governed) -> Vec<Value> {
 }
 
 /// What the schema's own words say of the input's members, as far as it takes no more than comparing: bounds of
-/// integers, and lists of texts. More is allowed than the schema allows, never less.
+/// integers, lists of texts, and texts that are not empty. More is allowed than the schema allows, never less.
 fn fits_input(kind: &Type, schema: &Value) -> Vec<Value> {
     let Type::Record(members) = kind else { return Vec::new() };
     let mut all = Vec::new();
@@ -179,6 +187,8 @@ fn fits_input(kind: &Type, schema: &Value) -> Vec<Value> {
                 holds.extend(bound("exclusiveMaximum").map(|it| json!({"<": {"left": at, "right": it}})));
             }
             Type::String => {
+                let may_be_empty = declared["minLength"].as_u64().is_none_or(|it| it == 0);
+                holds.extend((!may_be_empty).then(|| not(eq(at.clone(), value("")))));
                 let listed = declared["enum"].as_array().filter(|all| all.iter().all(Value::is_string));
                 holds.extend(listed.map(|all| {
                     let all: Vec<Value> = all.iter().map(|it| json!({"Value": it})).collect();

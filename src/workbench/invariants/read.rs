@@ -15,7 +15,7 @@ use super::super::yaml::{at, parse};
 use super::{Statement, Statements};
 use crate::PolicyProblem;
 use crate::actor::Surface;
-use crate::policy::{self, Calls, Claim, PolicySet, SourceFile, condition, did_you_mean};
+use crate::policy::{self, Calls, Claim, PolicySet, SourceFile, did_you_mean};
 
 /// Where the format is described.
 const FORMAT: &str = "docs/policies/proving.md";
@@ -239,7 +239,7 @@ impl Reader<'_> {
             let known = self.set.names();
             return Err(unknown("capability or group", name, known.iter().map(String::as_str)));
         }
-        let when = when.map(condition).transpose();
+        let when = when.map(|it| self.set.condition(it, &capabilities)).transpose();
         let when = when.map_err(|what| {
             let help = "write what stands between the braces of a policy's `when`: `context.input.amountCents > 50000`";
             Fault::new(format!("its `when` is no condition: {what}"), help)
