@@ -6,6 +6,4 @@ mod discovering;
 mod explaining;
 mod loading;
 mod managing;
-#[cfg(feature = "prove")]
-mod proving;
 mod random;

@@ -59,7 +59,17 @@ fn the_demo_policies_keep_what_they_state() {
     let shell = Shell::new();
     let ran = shell.run(&["policy", "prove"]);
     assert_eq!((ran.code, &*ran.err), (0, ""), "{}", ran.out);
-    insta::assert_snapshot!(ran.out, @"");
+    insta::assert_snapshot!(ran.out, @r#"
+    statement                                                                  outcome  environments
+    invariants/demo.yaml:4 refunds above $500 need a manager                   proved   4
+    invariants/demo.yaml:7 no message is sent without a person's confirmation  proved   4
+    invariants/demo.yaml:10 only people of the desk move money                 proved   4
+    invariants/demo.yaml:13 exports are for managers and the nightly job       proved   4
+    invariants/demo.yaml:16 nobody but the desk sees customers                 proved   8
+    invariants/demo.yaml:19 no refunds over MCP                                proved   4
+    invariants/demo.yaml:22 no policy can fail to be evaluated                 proved   88
+    ok: 7 statements proved
+    "#);
     let directory = format!("{}/policies", env!("CARGO_MANIFEST_DIR"));
     let json = |arguments: &[&str]| shell.run(&[&["policy", "prove", "--json"], arguments].concat()).json();
     assert_eq!(json(&[]), json(&[&directory]));
@@ -86,7 +96,16 @@ fn each_kind_of_statement_is_proved() {
     // Policies that can err settle no implication.
     shell.write("p/a.cedar", &POLICIES.replace("* 4294967295", "- 1"));
     let ran = shell.run(&["policy", "prove", "p", "--json"]);
-    insta::assert_snapshot!(outcomes(&ran).0, @"");
+    insta::assert_snapshot!(outcomes(&ran).0, @r#"
+    approval: proved, 4
+    roles: proved, 4
+    nobody: proved, 4
+    surface: proved, 16
+    schema: proved, 4
+    unlisted: proved, 4
+    errors: proved, 4
+    same: proved, 108
+    "#);
     assert_eq!(ran.code, 0);
 }
 
@@ -114,7 +133,15 @@ fn each_kind_of_statement_is_refuted_by_a_call_that_explain_replays() {
     shell.write("r/a.cedar", &gated.replace("* 4294967295", "- 1"));
     let ran = shell.run(&["policy", "prove", "p", "--json"]);
     let (lines, statements) = outcomes(&ran);
-    insta::assert_snapshot!(lines, @"");
+    insta::assert_snapshot!(lines, @r#"
+    approval: refuted, 1
+    another approval: refuted, 4
+    roles: refuted, 12
+    surface: refuted, 18
+    errors: refuted, 13
+    wider: refuted, 30
+    lifted: refuted, 25
+    "#);
     assert_eq!(ran.code, 1);
     for it in statements {
         shell.write("call.yaml", &it["call"].to_string());
@@ -139,7 +166,10 @@ statements:
 "#,
     );
     let ran = shell.run(&["policy", "prove", "p", "--json"]);
-    insta::assert_snapshot!(outcomes(&ran).0, @"");
+    insta::assert_snapshot!(outcomes(&ran).0, @r#"
+    pattern: refuted, 1 (it needs an input that the schema refuses: invalid (/month pattern))
+    errors: unknown, 108 (`overflows` of `by` can err, which refuses calls: see to `no_errors` first)
+    "#);
     let shown = shell.run(&["policy", "prove", "p"]);
     assert_eq!((ran.code, shown.code), (1, 1));
     assert!(shown.out.contains("countersign policy explain --file FILE --policies p"), "{}", shown.out);
@@ -162,7 +192,15 @@ fn what_the_solver_does_not_know_is_not_proved() {
     let shell = shell("statements: [{name: one, only_role: {role: support, capability: orders.refund}}]");
     let ran = shell.run(&["policy", "prove", "p", "--solver", &ignorant(&shell), "--limit", "7"]);
     assert_eq!((ran.code, &*ran.err), (1, ""));
-    insta::assert_snapshot!(ran.out, @"");
+    insta::assert_snapshot!(ran.out, @r#"
+    statement                outcome  environments
+    invariants/a.yaml:1 one  unknown  4
+
+    one is unknown
+      note: the solver found no answer within 7 s a question
+
+    failed: 1 of 1 statement not proved
+    "#);
 }
 
 #[test]
@@ -170,7 +208,10 @@ fn without_a_solver_nothing_is_proved() {
     let shell = shell("statements: [{name: one, only_role: {role: support, capability: orders.refund}}]");
     let ran = shell.run(&["policy", "prove", "p", "--solver", "no-such-solver"]);
     assert_eq!((ran.code, &*ran.out), (5, ""));
-    insta::assert_snapshot!(ran.err, @"");
+    insta::assert_snapshot!(ran.err, @r#"
+    error: nothing can be proved: `no-such-solver` does not start: No such file or directory (os error 2)
+      next: install the solver cvc5 (`apt-get install cvc5`), or say where it is: `--solver PATH`, or `CVC5=PATH`
+    "#);
 }
 
 #[test]
@@ -199,7 +240,72 @@ statements:
     shell.write("p/invariants/empty.yaml", "statements: []");
     let ran = shell.run(&["policy", "prove", "p"]);
     assert_eq!((ran.code, &*ran.out), (3, ""));
-    insta::assert_snapshot!(ran.err, @"");
+    insta::assert_snapshot!(ran.err, @r#"
+    error: the statements cannot be read: 16 problems
+    invariants/a.yaml:3:5: error: no policy has the role `suport`
+      3 |   - {name: one, only_role: {role: suport, capability: orders.refund}}
+        |     ^
+      next: did you mean `support`?
+    invariants/a.yaml:4:5: error: there is no capability or group `orders.refnd`
+      4 |   - {name: two, only_role: {role: support, capability: orders.refnd}}
+        |     ^
+      next: did you mean `orders.refund`?
+    invariants/a.yaml:5:5: error: there is no capability or group `order.*`
+      5 |   - {name: three, only_role: {role: true, capability: order.*}}
+        |     ^
+      next: did you mean `orders.*`?
+    invariants/a.yaml:6:5: error: no policy has the type of approval `manger`
+      6 |   - {name: four, never_without_approval: {capability: orders.refund, type: manger}}
+        |     ^
+      next: did you mean `manager`?
+    invariants/a.yaml:7:5: error: its `when` is no condition: attribute `input.amount` in context for Action::"orders.refund" not found
+      7 |   - {name: five, never_over: {surface: http, capability: orders.refund, when: "context.input.amount > 5"}}
+        |     ^
+      next: write what stands between the braces of a policy's `when`: `context.input.amountCents > 50000`
+    invariants/a.yaml:8:5: error: its `when` is no condition: it is more than one condition
+      8 |   - {name: six, never_over: {surface: http, capability: orders.refund, when: "true } unless { false"}}
+        |     ^
+      next: write what stands between the braces of a policy's `when`: `context.input.amountCents > 50000`
+    invariants/a.yaml:9:5: error: there is no policy `larg`
+      9 |   - {name: seven, no_errors: [larg]}
+        |     ^
+      next: did you mean `large`?
+    invariants/a.yaml:10:5: error: the policies in `../nowhere` do not load: the policy directory cannot be read: No such file or directory (os error 2)
+      10 |   - {name: eight, implies: {set: ., by: ../nowhere}}
+         |     ^
+      next: name a directory of policies, from that of these: look at it with `countersign policy check`
+    invariants/a.yaml:11:5: error: it states nothing
+      11 |   - {name: nine}
+         |     ^
+      next: give it one of `never_without_approval`, `only_role`, `never_over`, `no_errors` and `implies`
+    invariants/a.yaml:12:5: error: the statement has no `name`
+      12 |   - {no_errors: true}
+         |     ^
+      next: say in one line what always holds
+    invariants/a.yaml:13:5: error: it states more than one thing
+      13 |   - {name: eleven, no_errors: true, implies: {set: ., by: .}}
+         |     ^
+      next: write two statements
+    invariants/a.yaml:15:5: error: two statements of this file are called `twelve`
+      15 |   - {name: twelve, no_errors: true}
+         |     ^
+      next: rename one of them
+    invariants/empty.yaml: error: it has no statements
+      next: write `statements: [{name: .., only_role: {role: manager, capability: reports.export}}]`
+    invariants/false.yaml:1:35: error: `false` states nothing
+      1 | statements: [{name: a, no_errors: false}]
+        |                                   ^
+      next: correct it; docs/policies/proving.md has the format
+    invariants/member.yaml:3:5: error: there is no member `only_rol` here
+      3 |     only_rol: {role: support}
+        |     ^
+      next: did you mean `only_role`?
+    invariants/surface.yaml:1:46: error: `mpc` is no word for this
+      1 | statements: [{name: a, never_over: {surface: mpc, capability: x}}]
+        |                                              ^
+      next: there are direct, http, mcp, workflow, test
+      next: correct them, and prove again
+    "#);
     std::fs::remove_dir_all(shell.path().join("p/invariants")).unwrap();
     assert_eq!(shell.run(&["policy", "prove", "p"]).code, 3);
 }

@@ -139,7 +139,8 @@ impl Goal {
         };
         Some(match self {
             Self::Denied(set) => Self::Denied(with(set)?),
-            Self::Within(wide, narrow) => Self::Within(with(wide)?, narrow.clone()),
+            // In both, so that equal sets are seen to be equal.
+            Self::Within(wide, narrow) => Self::Within(with(wide)?, with(narrow)?),
             Self::Sound(policy) => Self::Sound(World::before(forbid, policy)?),
         })
     }

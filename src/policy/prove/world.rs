@@ -35,19 +35,19 @@ impl World {
         all.extend(roles.map(|it| is_role(&it)));
         match subject {
             Subject::Call(governed, compiled) => {
-                all.push(among("surface", governed.meta.expose.iter().map(|it| it.as_str())));
+                all.push(one_of(governed.meta.expose.iter().map(|it| it.as_str()), surface()));
                 all.extend(fits_input(&compiled.input, &governed.input_schema));
                 if let Resource::Capability(_) = compiled.resource {
                     all.extend(is_capability(governed));
                 }
             }
-            Subject::Manage(_) => all.push(among("surface", Surface::ALL.map(Surface::as_str))),
+            Subject::Manage(_) => all.push(one_of(Surface::ALL.map(Surface::as_str), surface())),
         }
         let mut plain = plain();
         if let Subject::Call(_, compiled) = subject {
             plain.extend(has_texts(&compiled.input));
         }
-        let direct = eq(get(variable("context"), "surface"), value(Surface::Direct.as_str()));
+        let direct = eq(surface(), value(Surface::Direct.as_str()));
         let plain = [plain.iter().cloned().chain([direct]).collect(), plain];
         Ok(Self {
             forbid: forbid("<assumed>", "unless", &together(all))?,
@@ -81,8 +81,8 @@ pub(super) fn in_roles(roles: &[String]) -> Result<Policy, String> {
 }
 
 /// Refuses every other surface.
-pub(super) fn not_over(surface: Surface) -> Result<Policy, String> {
-    forbid("<surface>", "unless", &eq(get(variable("context"), "surface"), value(surface.as_str())))
+pub(super) fn not_over(only: Surface) -> Result<Policy, String> {
+    forbid("<surface>", "unless", &eq(surface(), value(only.as_str())))
 }
 
 /// The names of the roles that a policy mentions.
@@ -176,30 +176,37 @@ fn fits_input(kind: &Type, schema: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     for (name, member) in members {
         let declared = &schema["properties"][name];
-        let at = input(name);
-        let mut holds = Vec::new();
-        match member.kind {
-            Type::Long => {
-                let bound = |word: &str| declared[word].as_i64().map(|it| value(it));
-                holds.extend(bound("minimum").map(|it| json!({"<=": {"left": it, "right": at}})));
-                holds.extend(bound("maximum").map(|it| json!({"<=": {"left": at, "right": it}})));
-                holds.extend(bound("exclusiveMinimum").map(|it| json!({"<": {"left": it, "right": at}})));
-                holds.extend(bound("exclusiveMaximum").map(|it| json!({"<": {"left": at, "right": it}})));
-            }
-            Type::String => {
-                let may_be_empty = declared["minLength"].as_u64().is_none_or(|it| it == 0);
-                holds.extend((!may_be_empty).then(|| not(eq(at.clone(), value("")))));
-                let listed = declared["enum"].as_array().filter(|all| all.iter().all(Value::is_string));
-                holds.extend(listed.map(|all| {
-                    let all: Vec<Value> = all.iter().map(|it| json!({"Value": it})).collect();
-                    json!({"contains": {"left": {"Set": all}, "right": at}})
-                }));
-            }
-            _ => {}
-        }
-        all.extend(holds.into_iter().map(|it| when_there(name, member.required, it)));
+        let named = declared["$ref"].as_str().and_then(|it| schema.pointer(it.strip_prefix('#')?));
+        let holds = [declared].into_iter().chain(named).flat_map(|it| fits(&member.kind, it, &input(name)));
+        all.extend(holds.map(|it| when_there(name, member.required, it)));
     }
     all
+}
+
+/// What a schema says of one value.
+fn fits(kind: &Type, schema: &Value, it: &Value) -> Vec<Value> {
+    let bound = |word: &str| schema[word].as_i64().map(value);
+    match kind {
+        Type::Long => {
+            let least = bound("minimum").map(|least| json!({"<=": {"left": least, "right": it}}));
+            let most = bound("maximum").map(|most| json!({"<=": {"left": it, "right": most}}));
+            let above = bound("exclusiveMinimum").map(|least| json!({"<": {"left": least, "right": it}}));
+            let below = bound("exclusiveMaximum").map(|most| json!({"<": {"left": it, "right": most}}));
+            [least, most, above, below].into_iter().flatten().collect()
+        }
+        Type::String => {
+            let is_some = schema["minLength"].as_u64().is_some_and(|it| it > 0);
+            let not_empty = is_some.then(|| not(eq(it.clone(), value(""))));
+            let listed = schema["enum"].as_array().filter(|all| all.iter().all(Value::is_string));
+            let listed = listed.map(|all| one_of(all.iter().filter_map(Value::as_str), it.clone()));
+            not_empty.into_iter().chain(listed).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn surface() -> Value {
+    get(variable("context"), "surface")
 }
 
 fn input(name: &str) -> Value {
@@ -223,12 +230,13 @@ fn has(left: Value, attribute: &str) -> Value {
     json!({"has": {"left": left, "attr": attribute}})
 }
 
-fn among<'a>(member: &str, names: impl IntoIterator<Item = &'a str>) -> Value {
-    let all: Vec<Value> = names.into_iter().map(value).collect();
+/// Whether a text is among others.
+fn one_of<'a>(texts: impl IntoIterator<Item = &'a str>, it: Value) -> Value {
+    let all: Vec<Value> = texts.into_iter().map(value).collect();
     if all.is_empty() {
         return value(false); // an empty set has no type
     }
-    json!({"contains": {"left": {"Set": all}, "right": get(variable("context"), member)}})
+    json!({"contains": {"left": {"Set": all}, "right": it}})
 }
 
 fn variable(name: &str) -> Value {

@@ -1,18 +1,15 @@
 //! What proofs assume holds of every call; and claims about entities of the application, with a solver where there is one.
 
 use std::io::Write as _;
-use std::sync::Arc;
-use std::time::Duration;
 
 use cedar_policy::Authorizer;
 use serde_json::{Value, json};
 
-use crate::actor::{Actor, ActorKind, Identity, Surface};
-use crate::capability::Governed;
-use crate::policy::prove::{Subject, World};
+use super::*;
+use crate::actor::{Actor, Identity};
+use crate::policy::Gathered;
 use crate::policy::request::invoke_context;
-use crate::policy::testing::{NOW, capability, case, change, set, shop, tagged};
-use crate::policy::{Calls, Claim, Gathered, PolicySet, Solver, Verdict, prove};
+use crate::policy::testing::{self, NOW, capability, case, change, set, shop, tagged};
 use crate::resource::ResourceEntity;
 
 const POLICIES: &str = r#"
@@ -57,14 +54,14 @@ fn what_proofs_assume_holds_of_every_call() {
     let bounded = json!({"type": "object", "required": ["n", "word"], "properties": {
         "n": {"type": "integer", "minimum": -5, "exclusiveMaximum": 10},
         "m": {"type": "integer", "maximum": 3, "exclusiveMinimum": 0},
-        "word": {"type": "string", "enum": ["a", "b"]},
+        "word": {"$ref": "#/$defs/Word"},
         "text": {"type": "string", "minLength": 1},
-    }});
+    }, "$defs": {"Word": {"type": "string", "enum": ["a", "b"]}}});
     let bare = capability("bounded.do", crate::SideEffect::Write, crate::Risk::Low, bounded);
     let capabilities = [exposed(), vec![change(tagged(bare, &[]), |it| it.meta.expose = Surface::ALL.into())]].concat();
     let set = {
-        let source = crate::policy::testing::source(POLICIES);
-        crate::policy::load::load(&source, &capabilities).map_err(|it| crate::policy::testing::show(&it)).unwrap().0
+        let source = testing::source(POLICIES);
+        load::load(&source, &capabilities).map_err(|it| testing::show(&it)).unwrap().0
     };
     let inputs: [(&str, &[Value]); 4] = [
         (
@@ -146,7 +143,7 @@ when { context.input.amountCents + 1 <= 9223372036854775807 };
     let calls = Calls { capabilities: vec!["orders.refund".into()], when: None };
     let claim = Claim::NeverOver { calls, surface: Surface::Http };
     let Verdict::Unknown(why) = verdict(&set, &exposed(), claim, &solver) else { panic!("it is settled") };
-    insta::assert_snapshot!(why, @"");
+    insta::assert_snapshot!(why, @"the only call found makes `sum` err, which refuses it: see to `no_errors` first");
     let claim = Claim::NoErrors { policies: set.policy_ids() };
     let Verdict::Refuted(found) = verdict(&set, &exposed(), claim, &solver) else { panic!("it is not refuted") };
     assert_eq!(found.erring, ["sum"]);
