@@ -277,7 +277,7 @@ impl<'a> Prover<'a> {
             for environment in subject.environments(set) {
                 progress.environments += 1;
                 let stays = |kind: &str| is_anonymous(&environment) || kept == Some(kind);
-                let goal = Goal::Denied(together(subject.policies(set, stays).chain(&more))?);
+                let goal = Goal::Denied(Box::new(together(subject.policies(set, stays).chain(&more))?));
                 if let Some(found) = self.check((set, subject), &world, &environment, &goal, progress).await? {
                     return Ok(Some(found));
                 }
@@ -304,7 +304,7 @@ impl<'a> Prover<'a> {
             for environment in subject.environments(set) {
                 progress.environments += 1;
                 for policy in &asked {
-                    let goal = Goal::Sound((*policy).clone());
+                    let goal = Goal::Sound(Box::new((*policy).clone()));
                     if let Some(found) = self.check((set, subject), &world, &environment, &goal, progress).await? {
                         return Ok(Some(found));
                     }
@@ -327,8 +327,8 @@ impl<'a> Prover<'a> {
                 progress.environments += 1;
                 for lifted in [false, true] {
                     let stays = |_: &str| !lifted || is_anonymous(&environment);
-                    let goal =
-                        Goal::Within(together(wide.policies(set, stays))?, together(narrow.policies(by, stays))?);
+                    let sets = [together(wide.policies(set, stays))?, together(narrow.policies(by, stays))?];
+                    let goal = Goal::Within(Box::new(sets));
                     if let Some(found) = self.check((set, wide), &world, &environment, &goal, progress).await? {
                         return Ok(Some(found));
                     }
@@ -389,7 +389,7 @@ impl<'a> Prover<'a> {
         world: &World,
         environment: &RequestEnv,
         goal: &Goal,
-    ) -> Result<Option<Env>, String> {
+    ) -> Result<Option<Box<Env>>, String> {
         for plain in &world.plain {
             let Some(goal) = goal.among(plain) else { continue };
             if let Answer::Fails(found) = self.session.ask(&set.schema, environment, &goal).await? {

@@ -47,12 +47,12 @@ fn answer(answers: &[Proved], directory: Option<&Path>) -> Answer {
     let rows: Vec<_> = answers.iter().map(row).collect();
     let mut text = table(&["statement", "outcome", "environments"], &rows);
     text.extend(answers.iter().map(|it| details(it, directory)));
-    text += &if open == 0 {
-        format!("{GOOD}ok{GOOD:#}: {all} statement{} proved\n", plural(all))
+    let (exit, end) = if open == 0 {
+        (Exit::Done, format!("{GOOD}ok{GOOD:#}: {all} statement{} proved\n", plural(all)))
     } else {
-        format!("{ERROR}failed{ERROR:#}: {open} of {all} statement{} not proved\n", plural(all))
+        (Exit::Failed, format!("{ERROR}failed{ERROR:#}: {open} of {all} statement{} not proved\n", plural(all)))
     };
-    Answer::new(if open == 0 { Exit::Done } else { Exit::Failed }, &json, text)
+    Answer::new(exit, &json, text + &end)
 }
 
 fn row(it: &Proved) -> Vec<String> {

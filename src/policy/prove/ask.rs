@@ -18,18 +18,18 @@ use super::world::World;
 /// What is to hold of every request of an environment.
 pub(super) enum Goal {
     /// These policies allow nothing.
-    Denied(cedar_policy::PolicySet),
+    Denied(Box<cedar_policy::PolicySet>),
     /// Whatever the first allow, the second allow.
-    Within(cedar_policy::PolicySet, cedar_policy::PolicySet),
+    Within(Box<[cedar_policy::PolicySet; 2]>),
     /// This policy never errs.
-    Sound(Policy),
+    Sound(Box<Policy>),
 }
 
 /// What the solver says of a goal.
 pub(super) enum Answer {
     Holds,
     /// It says that of this request it does not.
-    Fails(Env),
+    Fails(Box<Env>),
     Unknown(String),
     Unsupported(String),
 }
@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
                 Ok(set) => self.put(&always_denies_asserts(&set)).await,
                 Err(what) => Ok(Answer::Unsupported(what)),
             },
-            Goal::Within(wide, narrow) => match whole(wide).and_then(|wide| Ok((wide, whole(narrow)?))) {
+            Goal::Within(sets) => match whole(&sets[0]).and_then(|wide| Ok((wide, whole(&sets[1])?))) {
                 Ok((wide, narrow)) => self.put(&implies_asserts(&wide, &narrow)).await,
                 Err(what) => Ok(Answer::Unsupported(what)),
             },
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         let answer = timeout(limit + GRACE, self.process()?.check_sat(asserts)).await;
         let error = match answer {
             Ok(Ok(None)) => return Ok(Answer::Holds),
-            Ok(Ok(Some(found))) => return Ok(Answer::Fails(found)),
+            Ok(Ok(Some(found))) => return Ok(Answer::Fails(Box::new(found))),
             Ok(Err(error)) => Some(error),
             Err(_) => None,
         };
@@ -138,10 +138,10 @@ impl Goal {
             set.add(forbid.clone()).ok().map(|()| set)
         };
         Some(match self {
-            Self::Denied(set) => Self::Denied(with(set)?),
+            Self::Denied(set) => Self::Denied(Box::new(with(set)?)),
             // In both, so that equal sets are seen to be equal.
-            Self::Within(wide, narrow) => Self::Within(with(wide)?, with(narrow)?),
-            Self::Sound(policy) => Self::Sound(World::before(forbid, policy)?),
+            Self::Within(sets) => Self::Within(Box::new([with(&sets[0])?, with(&sets[1])?])),
+            Self::Sound(policy) => Self::Sound(Box::new(World::before(forbid, policy)?)),
         })
     }
 
@@ -167,16 +167,16 @@ impl Goal {
         };
         match self {
             Self::Denied(set) => allows(set).map(|()| Vec::new()),
-            Self::Within(wide, narrow) => {
-                allows(wide)?;
-                let (allowed, erring) = answer(narrow);
+            Self::Within(sets) => {
+                allows(&sets[0])?;
+                let (allowed, erring) = answer(&sets[1]);
                 if allowed && erring.is_empty() {
                     return Err("evaluated, the call that the solver found is allowed by both sets".into());
                 }
                 Ok(erring)
             }
             Self::Sound(policy) => {
-                let set = cedar_policy::PolicySet::from_policies([policy.clone()]).map_err(|it| it.to_string())?;
+                let set = cedar_policy::PolicySet::from_policies([(**policy).clone()]).map_err(|it| it.to_string())?;
                 let erring = answer(&set).1;
                 let nothing = "evaluated, no policy errs on the call that the solver found";
                 if erring.is_empty() { Err(nothing.into()) } else { Ok(erring) }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::actor::{Actor, Identity};
-use crate::policy::Gathered;
 use crate::policy::request::invoke_context;
 use crate::policy::testing::{self, NOW, capability, case, change, set, shop, tagged};
+use crate::policy::{Decision, Gathered};
 use crate::resource::ResourceEntity;
 
 const POLICIES: &str = r#"
@@ -148,4 +148,71 @@ when { context.input.amountCents + 1 <= 9223372036854775807 };
     let Verdict::Refuted(found) = verdict(&set, &exposed(), claim, &solver) else { panic!("it is not refuted") };
     assert_eq!(found.erring, ["sum"]);
     assert_eq!(found.call.unwrap().input["amountCents"], json!(i64::MAX));
+}
+
+/// Refunds by everybody from everywhere, decided.
+fn refunds(set: &PolicySet, capabilities: &[Arc<Governed>]) -> impl Iterator<Item = (Identity, Decision)> {
+    let governed = Arc::clone(&capabilities[0]);
+    let callers = identities().into_iter().flat_map(|it| Surface::ALL.map(|surface| it.clone().on(surface)));
+    let calls = callers.flat_map(|it| [0, 50, 51].map(|cents| (it.clone(), cents)));
+    calls.map(move |(identity, cents)| {
+        let input = json!({"orderId": "o", "amountCents": cents});
+        let principal = set.principal(&identity).unwrap();
+        let decision = set.decide(&principal, &case(&identity, &governed, &input, None));
+        (identity, decision)
+    })
+}
+
+/// Whether a claim about refunds does not hold of a call, by the engine's own decision.
+fn contradicts(claim: &Claim, identity: &Identity, decision: &Decision) -> bool {
+    let (allowed, gates) = match decision {
+        Decision::Allow { .. } => (true, Vec::new()),
+        Decision::RequireApproval(it) => (true, it.requirements.iter().map(|it| it.kind.clone()).collect()),
+        Decision::Deny { .. } | Decision::Failed(_) => (false, Vec::new()),
+    };
+    allowed
+        && match claim {
+            Claim::NeverWithoutApproval { kind, .. } => !gates.contains(kind),
+            Claim::OnlyRole { roles, .. } => !identity.actor().unwrap().roles.iter().any(|it| roles.contains(it)),
+            Claim::NeverOver { surface, .. } => identity.surface() == *surface,
+            Claim::NoErrors { .. } | Claim::Implies { .. } => false,
+        }
+}
+
+#[test]
+fn what_is_proved_no_call_contradicts() {
+    let Some(solver) = solver("proofs against calls") else { return };
+    let gate = "@id(\"gate\") @approval(\"manager\") forbid (principal, action, resource)";
+    let conditions = [
+        "when { context.input.amountCents > 50 }",
+        "unless { principal.roles.contains(\"other\") && context.surface != \"http\" }",
+        "when { resource.risk == \"high\" && principal.tenant == context.tenant }",
+        "unless { principal in Role::\"support\" || principal has issuer }",
+    ];
+    let people = "@id(\"people\") permit (principal in Role::\"manager\", \
+        action == Countersign::Action::\"approve\", resource);";
+    let (mut asked, mut refuted) = (0, 0);
+    for (permit, forbid) in conditions.iter().flat_map(|one| conditions.iter().map(move |two| (one, two))) {
+        let scope = "(principal, action == Action::\"orders.refund\", resource)";
+        let gate = gate.replace("(principal, action, resource)", scope);
+        let set = set(&format!("@id(\"permit\") permit {scope} {permit};\n{gate} {forbid};\n{people}"));
+        let calls = || Calls { capabilities: vec!["orders.refund".into()], when: None };
+        let claims = [
+            Claim::NeverWithoutApproval { calls: calls(), kind: "manager".into() },
+            Claim::OnlyRole { calls: calls(), roles: vec!["support".into()] },
+            Claim::NeverOver { calls: calls(), surface: Surface::Http },
+        ];
+        let capabilities = exposed();
+        let proofs = prove(&set, &capabilities, &claims, &solver).unwrap();
+        for (claim, proof) in claims.iter().zip(proofs) {
+            let contradicted = refunds(&set, &capabilities).any(|(it, decision)| contradicts(claim, &it, &decision));
+            match proof.verdict {
+                Verdict::Proved => assert!(!contradicted, "{permit} {forbid}"),
+                Verdict::Refuted(_) => refuted += 1,
+                Verdict::Unknown(why) | Verdict::Unsupported(why) => panic!("{why}"),
+            }
+            asked += 1;
+        }
+    }
+    assert_eq!((asked, refuted), (48, 0));
 }

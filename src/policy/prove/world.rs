@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use cedar_policy::pst::{Clause, Template};
 use cedar_policy::{Policy, PolicyId};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::compile::Resource;
 use super::super::types::Type;
@@ -70,14 +70,14 @@ impl World {
 /// Refuses what an approval of this type was presented for.
 pub(super) fn covered(kind: &str) -> Result<Policy, String> {
     let approval = get(variable("context"), "approval");
-    let covers = json!({"contains": {"left": get(approval, "types"), "right": value(kind)}});
+    let covers = pair("contains", get(approval, "types"), value(kind));
     forbid("<covered>", "when", &and(has(variable("context"), "approval"), covers))
 }
 
 /// Refuses whoever is in one of these roles.
 pub(super) fn in_roles(roles: &[String]) -> Result<Policy, String> {
     let all: Vec<Value> = roles.iter().map(|it| role(it)).collect();
-    forbid("<roles>", "when", &json!({"in": {"left": variable("principal"), "right": {"Set": all}}}))
+    forbid("<roles>", "when", &pair("in", variable("principal"), json!({"Set": all})))
 }
 
 /// Refuses every other surface.
@@ -121,8 +121,8 @@ fn base() -> Vec<Value> {
         not_empty(tenant()),
         implies(has(context(), "client"), not_empty(get(context(), "client"))),
         implies(has(principal(), "issuer"), not_empty(get(principal(), "issuer"))),
-        json!({"<=": {"left": time("1970-01-01"), "right": now()}}),
-        json!({"<": {"left": now(), "right": time("9999-01-01")}}),
+        pair("<=", time("1970-01-01"), now()),
+        pair("<", now(), time("9999-01-01")),
     ]
 }
 
@@ -134,7 +134,7 @@ fn plain() -> Vec<Value> {
         eq(get(context(), "tenant"), value("default")),
         not(has(context(), "client")),
         not(has(principal(), "issuer")),
-        json!({"isEmpty": {"arg": get(principal(), "scopes")}}),
+        is_empty(get(principal(), "scopes")),
     ]
 }
 
@@ -147,8 +147,8 @@ fn has_texts(kind: &Type) -> Vec<Value> {
 
 /// Whoever has a role's name is in the role.
 fn is_role(name: &str) -> Value {
-    let is_in = json!({"in": {"left": variable("principal"), "right": role(name)}});
-    let has = json!({"contains": {"left": get(variable("principal"), "roles"), "right": value(name)}});
+    let is_in = pair("in", variable("principal"), role(name));
+    let has = pair("contains", get(variable("principal"), "roles"), value(name));
     eq(is_in, has)
 }
 
@@ -157,7 +157,7 @@ fn is_capability(governed: &Governed) -> Vec<Value> {
     let resource = |attribute: &str| get(variable("resource"), attribute);
     let tags: Vec<Value> = governed.meta.tags.iter().map(|it| value(&**it)).collect();
     let tags = if tags.is_empty() {
-        json!({"isEmpty": {"arg": resource("tags")}}) // an empty set has no type
+        is_empty(resource("tags")) // an empty set has no type
     } else {
         eq(resource("tags"), json!({"Set": tags}))
     };
@@ -188,10 +188,10 @@ fn fits(kind: &Type, schema: &Value, it: &Value) -> Vec<Value> {
     let bound = |word: &str| schema[word].as_i64().map(value);
     match kind {
         Type::Long => {
-            let least = bound("minimum").map(|least| json!({"<=": {"left": least, "right": it}}));
-            let most = bound("maximum").map(|most| json!({"<=": {"left": it, "right": most}}));
-            let above = bound("exclusiveMinimum").map(|least| json!({"<": {"left": least, "right": it}}));
-            let below = bound("exclusiveMaximum").map(|most| json!({"<": {"left": it, "right": most}}));
+            let least = bound("minimum").map(|least| pair("<=", least, it.clone()));
+            let most = bound("maximum").map(|most| pair("<=", it.clone(), most));
+            let above = bound("exclusiveMinimum").map(|least| pair("<", least, it.clone()));
+            let below = bound("exclusiveMaximum").map(|most| pair("<", it.clone(), most));
             [least, most, above, below].into_iter().flatten().collect()
         }
         Type::String => {
@@ -226,17 +226,13 @@ fn time(text: &str) -> Value {
     json!({"datetime": [value(text)]})
 }
 
-fn has(left: Value, attribute: &str) -> Value {
-    json!({"has": {"left": left, "attr": attribute}})
-}
-
 /// Whether a text is among others.
 fn one_of<'a>(texts: impl IntoIterator<Item = &'a str>, it: Value) -> Value {
     let all: Vec<Value> = texts.into_iter().map(value).collect();
     if all.is_empty() {
         return value(false); // an empty set has no type
     }
-    json!({"contains": {"left": {"Set": all}, "right": it}})
+    pair("contains", json!({"Set": all}), it)
 }
 
 fn variable(name: &str) -> Value {
@@ -256,22 +252,39 @@ fn role(name: &str) -> Value {
 }
 
 fn get(left: Value, attribute: &str) -> Value {
-    json!({".": {"left": left, "attr": attribute}})
+    node(".", [("left", left), ("attr", attribute.into())])
+}
+
+fn has(left: Value, attribute: &str) -> Value {
+    node("has", [("left", left), ("attr", attribute.into())])
 }
 
 fn eq(left: Value, right: Value) -> Value {
-    json!({"==": {"left": left, "right": right}})
+    pair("==", left, right)
 }
 
 fn and(left: Value, right: Value) -> Value {
-    json!({"&&": {"left": left, "right": right}})
+    pair("&&", left, right)
 }
 
 /// The form in which Cedar sees that what `test` asks for is there.
 fn implies(test: Value, then: Value) -> Value {
-    json!({"if-then-else": {"if": test, "then": then, "else": value(true)}})
+    node("if-then-else", [("if", test), ("then", then), ("else", value(true))])
 }
 
 fn not(arg: Value) -> Value {
-    json!({"!": {"arg": arg}})
+    node("!", [("arg", arg)])
+}
+
+fn is_empty(arg: Value) -> Value {
+    node("isEmpty", [("arg", arg)])
+}
+
+fn pair(operator: &str, left: Value, right: Value) -> Value {
+    node(operator, [("left", left), ("right", right)])
+}
+
+fn node<const N: usize>(name: &str, members: [(&str, Value); N]) -> Value {
+    let members = members.into_iter().map(|(name, it)| (name.to_owned(), it)).collect();
+    Value::Object(Map::from_iter([(name.to_owned(), Value::Object(members))]))
 }

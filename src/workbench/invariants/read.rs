@@ -165,7 +165,7 @@ impl Reader<'_> {
         let claims = [
             never_without_approval.map(|it| self.never_without_approval(it)),
             only_role.map(|it| self.only_role(it)),
-            never_over.map(|it| self.never_over(it)),
+            never_over.map(|it| self.never_over(&it)),
             no_errors.map(|it| self.no_errors(it)),
             implies.map(|it| self.implies(&it)),
         ];
@@ -196,7 +196,7 @@ impl Reader<'_> {
         Ok(Claim::OnlyRole { calls, roles })
     }
 
-    fn never_over(&self, it: NeverOver) -> Result<Claim, Fault> {
+    fn never_over(&self, it: &NeverOver) -> Result<Claim, Fault> {
         let calls = self.calls(&it.capability, it.when.as_deref())?;
         Ok(Claim::NeverOver { calls, surface: it.surface })
     }
