@@ -41,6 +41,11 @@ pub const POLICY_TESTS: [(&str, &str); 4] = [
     ("tests/refunds.yaml", include_str!("../policies/tests/refunds.yaml")),
 ];
 
+/// The statements that hold of the policies, as file name and text.
+#[cfg(feature = "prove")]
+pub const POLICY_INVARIANTS: [(&str, &str); 1] =
+    [("invariants/demo.yaml", include_str!("../policies/invariants/demo.yaml"))];
+
 /// The names that [`actor`] knows.
 pub const ACTORS: [&str; 5] = ["dana", "priya", "omar", "nightly", "anonymous"];
 

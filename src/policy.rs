@@ -22,6 +22,8 @@ mod load;
 mod manage;
 mod parse;
 mod problem;
+#[cfg(feature = "prove")]
+mod prove;
 mod request;
 mod rules;
 mod said;
@@ -55,6 +57,8 @@ pub(crate) use self::judge::Concealed;
 pub(crate) use self::judge::Shown;
 #[cfg(feature = "cli")]
 pub(crate) use self::problem::{SourceFile, did_you_mean};
+#[cfg(feature = "prove")]
+pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Supposed, Verdict, prove};
 pub(crate) use self::request::Principal;
 pub(crate) use self::said::Said;
 #[cfg(feature = "cli")]
@@ -70,7 +74,7 @@ use crate::{ApprovalId, CapabilityId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PolicySource {
-    /// A directory of `*.cedar` files, `schema.cedarschema` and `tests/`.
+    /// A directory of `*.cedar` files, `schema.cedarschema`, `tests/` and `invariants/`.
     Directory(PathBuf),
     /// Files that are compiled in or made by code: name and text.
     Files(Vec<(String, String)>),

@@ -2,12 +2,14 @@
 //! effects, and but for what is on record without a store.
 //!
 //! Reading order: `judge` (one question, one ruling), `case` (questions as people write them), `suite` (many of them, with
-//! what is expected), `explain` (why), `matrix` (before there
+//! what is expected), `invariants` (all calls at once), `explain` (why), `matrix` (before there
 //! is input), `recorded` (questions that were asked for real).
 
 mod case;
 mod explain;
 mod given;
+#[cfg(feature = "prove")]
+mod invariants;
 mod judge;
 mod junit;
 mod manage;
@@ -16,6 +18,7 @@ mod recorded;
 mod suite;
 #[cfg(test)]
 mod tests;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,11 +26,14 @@ use std::sync::Arc;
 pub(crate) use self::case::Asked;
 pub(crate) use self::explain::{Approving, Explanation, explain, life};
 pub(crate) use self::given::ActorGiven;
+#[cfg(feature = "prove")]
+pub(crate) use self::invariants::{Answer as Proved, Statements};
 pub(crate) use self::judge::{Question, Word};
 pub(crate) use self::junit::junit;
 pub(crate) use self::matrix::{Cell, matrix, of_capability as matrix_of};
 pub(crate) use self::recorded::{Recorded, recorded};
-pub(crate) use self::suite::{CaseResult, Coverage, Report, Suite, files as case_files, one as one_case};
+pub(crate) use self::suite::{CaseResult, Coverage, Report, Suite, one as one_case};
+pub(crate) use self::yaml::files;
 use crate::Identity;
 use crate::registry::Registry;
 

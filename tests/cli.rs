@@ -6,6 +6,8 @@ mod documents;
 mod policies;
 mod policy_explain;
 mod policy_matrix;
+#[cfg(feature = "prove")]
+mod policy_prove;
 mod policy_test;
 mod story;
 

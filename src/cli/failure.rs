@@ -41,6 +41,14 @@ impl Failure {
         Self { problems, ..Self::invalid(cause, "correct them, and test again") }
     }
 
+    /// Statements that cannot be proved or refuted as they are written.
+    #[cfg(feature = "prove")]
+    pub(super) fn of_statements(problems: Vec<PolicyProblem>) -> Self {
+        let count = problems.len();
+        let cause = format!("the statements cannot be read: {count} problem{}", if count == 1 { "" } else { "s" });
+        Self { problems, ..Self::invalid(cause, "correct them, and prove again") }
+    }
+
     /// An engine that does not start although its policies load: the database.
     pub(super) fn of_engine(error: &BuildError) -> Self {
         let causes: Vec<_> = error.problems.iter().map(|it| format!("{}: {}", it.at, it.what)).collect();

@@ -6,6 +6,8 @@ mod explain;
 mod history;
 mod matrix;
 mod problem;
+#[cfg(feature = "prove")]
+mod prove;
 mod publish;
 mod rollback;
 mod set;
@@ -30,6 +32,8 @@ pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
         PolicyCommand::WhoCan(args) => who::who(&args),
         PolicyCommand::WhatCan(args) => who::what(&args),
         PolicyCommand::Test(args) => test::run(&args),
+        #[cfg(feature = "prove")]
+        PolicyCommand::Prove(args) => prove::run(&args),
     }
 }
 

@@ -47,7 +47,7 @@ fn texts(files: Vec<SourceFile>, extension: Option<SourceFile>) -> Texts {
 }
 
 /// Runs on a thread with room. Failing to start, and a panic, are answers.
-fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+pub(super) fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("countersign-policies".into()).stack_size(STACK);
         thread.spawn_scoped(scope, work).ok()?.join().ok()

@@ -76,6 +76,21 @@ impl Parser {
     }
 }
 
+/// A policy that refuses every call of which a condition does not hold.
+#[cfg(feature = "prove")]
+pub(super) fn condition(text: &str) -> Result<Policy, String> {
+    const BEFORE: &str = "forbid (principal, action, resource) unless {";
+    let whole = format!("{BEFORE}\n{text}\n}};");
+    let spans = scan(&whole).map_err(|it| it.what)?;
+    let policy = Policy::parse(Some(PolicyId::new("<when>")), &whole).map_err(|it| it.to_string())?;
+    let body = tree::body(&policy);
+    match body.as_ref().map(|it| (it.clauses().len(), tree::depth(it))) {
+        Some((1, depth)) if depth <= MAX_DEPTH && spans.len() == 1 => Ok(policy),
+        Some((1, _)) => Err(format!("it is more than {MAX_DEPTH} levels deep")),
+        _ => Err("it is more than one condition".into()),
+    }
+}
+
 fn syntax(file: &SourceFile, start: usize, errors: &ParseErrors) -> Vec<PolicyProblem> {
     let one = |it: &cedar_policy::ParseError| file.problem(start + label(it), it.to_string()).maybe_help(help(it));
     errors.iter().map(one).collect()

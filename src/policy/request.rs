@@ -56,6 +56,12 @@ impl Projection {
         Ok(Self { kinds: kinds.collect(), role: "Role".parse().map_err(|_| "`Role` is no type")?, roles })
     }
 
+    /// The names of all roles, if the application lists them: then no actor has another.
+    #[cfg(feature = "prove")]
+    pub(super) fn listed_roles(&self) -> Option<&BTreeSet<String>> {
+        self.roles.as_ref()
+    }
+
     /// Issuer and subject together, so that two issuers' `alice` are two principals.
     fn uid(&self, actor: &Actor) -> Result<EntityUid, Failed> {
         let (name, _) = self.kinds.get(&actor.kind).ok_or_else(|| failure("principal", "unknown_kind"))?;

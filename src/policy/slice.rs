@@ -63,6 +63,13 @@ pub(super) struct Slice {
     pub(super) hides: PolicySet,
 }
 
+#[cfg(feature = "prove")]
+impl Slice {
+    pub(super) fn all(&self) -> impl Iterator<Item = &cedar_policy::Policy> {
+        [&self.permits, &self.forbids, &self.hides].into_iter().flat_map(PolicySet::policies)
+    }
+}
+
 /// Makes slices; equal ones are one.
 #[derive(Default)]
 pub(super) struct Slices {

@@ -16,6 +16,9 @@ use crate::audit::hex;
 const MAX_FILES: usize = 4_096;
 const MAX_SET_BYTES: usize = 16 << 20;
 
+/// Directories beside the policies: cases for `policy test`, statements for `policy prove`.
+const BESIDE: [&str; 2] = ["tests", "invariants"];
+
 /// The files of a set, sorted by name.
 #[derive(Default)]
 pub(super) struct Sources {
@@ -40,7 +43,7 @@ pub(super) fn read(source: &PolicySource) -> Sources {
 fn from_files(files: &[(String, String)]) -> Sources {
     let mut sources = Sources { name: "policies".into(), ..Sources::default() };
     for (name, text) in files {
-        if !name.starts_with('.') && !name.starts_with("tests/") {
+        if !name.starts_with('.') && !name.split_once('/').is_some_and(|(directory, _)| BESIDE.contains(&directory)) {
             sources.add(name, || Ok(text.clone()));
         }
     }
@@ -65,8 +68,8 @@ fn from_directory(path: &Path) -> Sources {
     };
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // `tests` holds cases for `policy test`; dot entries are how volumes and editors keep their own files
-        let is_passed_over = name.starts_with('.') || name == "tests" && entry.path().is_dir();
+        // dot entries are how volumes and editors keep their own files
+        let is_passed_over = name.starts_with('.') || BESIDE.contains(&&*name) && entry.path().is_dir();
         if !is_passed_over {
             sources.add(&name, || read_file(&entry.path()));
         }
@@ -114,7 +117,7 @@ impl Sources {
     fn add(&mut self, name: &str, read: impl FnOnce() -> io::Result<String>) {
         let is_policy = Path::new(name).extension().is_some_and(|it| it == "cedar") && !name.contains('/');
         if !is_policy && name != extend::FILE {
-            let what = "it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`";
+            let what = "it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants`";
             self.problems.push(PolicyProblem::of_file(name, what).help("rename it, or move it out of the directory"));
             return;
         }
@@ -164,6 +167,7 @@ mod tests {
         put("big.cedar", &vec![b' '; MAX_BYTES + 1]);
         put(".hidden", b"");
         fs::create_dir(dir.path().join("tests")).unwrap();
+        fs::create_dir(dir.path().join("invariants")).unwrap();
         fs::create_dir(dir.path().join("more")).unwrap();
         fs::create_dir(dir.path().join("dir.cedar")).unwrap();
         let sources = read(&PolicySource::Directory(dir.path().into()));
@@ -173,12 +177,12 @@ mod tests {
         let mut lines: Vec<String> = sources.problems.iter().map(|it| format!("{}: {}", it.file, it.what)).collect();
         lines.sort();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        README: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`
+        README: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants`
         big.cedar: it cannot be read: it has more than 1 MiB
         binary.cedar: it cannot be read: stream did not contain valid UTF-8
         dir.cedar: it cannot be read: it is not a file
-        more: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`
-        rules.cedar.txt: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`
+        more: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants`
+        rules.cedar.txt: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants`
         "#);
     }
 
@@ -224,7 +228,7 @@ mod tests {
 
     #[test]
     fn files_made_by_code_follow_the_same_rules() {
-        let names = ["a.cedar", "a.cedar", "x.txt", "tests/a.yaml", ".swp"];
+        let names = ["a.cedar", "a.cedar", "x.txt", "tests/a.yaml", "invariants/a.yaml", ".swp"];
         let files = names.map(|it| (it.to_owned(), String::new())).into();
         let sources = read(&PolicySource::Files(files));
         assert_eq!(sources.policies.len(), 1);
@@ -233,7 +237,7 @@ mod tests {
             lines,
             [
                 "a.cedar: two files have this name",
-                "x.txt: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests`"
+                "x.txt: it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants`"
             ]
         );
     }

@@ -45,7 +45,7 @@ pub(super) fn capability(id: &str, side_effect: SideEffect, risk: Risk, input: V
     })
 }
 
-fn change(mut capability: Arc<Governed>, change: impl FnOnce(&mut Governed)) -> Arc<Governed> {
+pub(super) fn change(mut capability: Arc<Governed>, change: impl FnOnce(&mut Governed)) -> Arc<Governed> {
     Arc::get_mut(&mut capability).map(change);
     capability
 }

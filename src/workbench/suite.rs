@@ -1,7 +1,6 @@
 //! Many cases, with what is expected of them: `tests/*.yaml` beside the policies.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_saphyr::{Location, Spanned};
@@ -9,10 +8,13 @@ use serde_saphyr::{Location, Spanned};
 use super::case::{Asked, Case, Fault, unknown};
 use super::given::ActorGiven;
 use super::judge::Word;
+use super::yaml::{at, parse};
 use super::{Cast, World};
 use crate::PolicyProblem;
-use crate::policy::{PolicySet, SourceFile, did_you_mean, read_file};
+use crate::policy::{PolicySet, SourceFile};
 
+/// Where the format is described.
+const FORMAT: &str = "docs/policies/testing.md";
 const EXAMPLE: &str = "write `cases: [{name: .., actor: dana, capability: orders.refund, input: {..}, expect: allow}]`";
 
 /// A file of cases.
@@ -91,41 +93,9 @@ impl Report {
     }
 }
 
-/// The `*.yaml` of a directory, sorted by name. What else is there is a problem: its cases would never run.
-pub(crate) fn files(directory: &Path) -> Result<Vec<SourceFile>, Vec<PolicyProblem>> {
-    let shown = directory.display().to_string();
-    let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-    let entries = entries.map_err(|why| {
-        let what = format!("the cases cannot be read: {why}");
-        vec![PolicyProblem::of_file(&shown, what).help("make it a directory of `*.yaml` files with cases")]
-    })?;
-    let (mut files, mut problems) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') {
-            continue; // how volumes and editors keep their own files
-        }
-        let shown = format!("tests/{name}");
-        if Path::new(&name).extension().is_none_or(|it| it != "yaml") {
-            let what = "it is no `.yaml` file, so its cases would never run";
-            problems.push(PolicyProblem::of_file(shown, what).help("rename it, or move it out of the directory"));
-            continue;
-        }
-        match read_file(&entry.path()) {
-            Ok(text) => files.push(SourceFile { name: shown, text }),
-            Err(why) => {
-                let help = "make it a readable file of UTF-8 text, at most 1 MiB";
-                problems.push(PolicyProblem::of_file(shown, format!("it cannot be read: {why}")).help(help));
-            }
-        }
-    }
-    files.sort_by(|one, two| one.name.cmp(&two.name));
-    if problems.is_empty() { Ok(files) } else { Err(problems) }
-}
-
 /// What one case alone asks: a file that describes a call.
 pub(crate) fn one(file: &SourceFile, world: &World) -> Result<Asked, Vec<PolicyProblem>> {
-    let case: Case = parse(file)?;
+    let case: Case = parse(file, FORMAT)?;
     case.asked(world, &Cast::new()).map_err(|fault| vec![file.problem(0, fault.what).help(fault.help)])
 }
 
@@ -134,7 +104,7 @@ impl Suite {
     pub(crate) fn read(files: &[SourceFile], world: &World, set: &PolicySet) -> Result<Self, Vec<PolicyProblem>> {
         let (mut cases, mut problems) = (Vec::new(), Vec::new());
         for file in files {
-            match parse::<File>(file) {
+            match parse::<File>(file, FORMAT) {
                 Ok(parsed) => Reader { file, world, set }.read(parsed, &mut cases, &mut problems),
                 Err(found) => problems.extend(found),
             }
@@ -224,52 +194,5 @@ impl Reader<'_> {
         }
         let policies = case.policies.map(|it| it.into_iter().collect());
         Ok(Planned { file: self.file.name.clone(), line: location.line(), name, asked, expect, policies })
-    }
-}
-
-/// A problem at a place that the parser names.
-fn at(file: &SourceFile, location: Location, what: impl Into<String>) -> PolicyProblem {
-    let count = |it: u64| usize::try_from(it).unwrap_or(usize::MAX).saturating_sub(1);
-    let before: usize = file.text.split_inclusive('\n').take(count(location.line())).map(str::len).sum();
-    let line = file.text.get(before..).unwrap_or_default();
-    let within = line.char_indices().nth(count(location.column())).map_or(0, |it| it.0);
-    file.problem(before + within, what)
-}
-
-fn parse<T: serde::de::DeserializeOwned>(file: &SourceFile) -> Result<T, Vec<PolicyProblem>> {
-    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
-    serde_saphyr::from_str_with_options(&file.text, options).map_err(|error| {
-        let location = error.location();
-        let (what, help) = told(&error);
-        let problem = match location {
-            Some(location) => at(file, location, what),
-            None => file.problem(0, what),
-        };
-        vec![problem.help(help)]
-    })
-}
-
-/// What the parser says, and the next step.
-fn told(error: &serde_saphyr::Error) -> (String, String) {
-    let near = |name: &str, known: &[&'static str]| {
-        did_you_mean(name, known.iter().copied()).unwrap_or_else(|| format!("there are {}", known.join(", ")))
-    };
-    match error {
-        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
-            (format!("there is no member `{field}` here"), near(field, expected))
-        }
-        serde_saphyr::Error::SerdeUnknownVariant { variant, expected, .. } => {
-            (format!("`{variant}` is no word for this"), near(variant, expected))
-        }
-        serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
-            let what =
-                key.as_deref().map_or_else(|| "a member is given twice".into(), |it| format!("`{it}` is given twice"));
-            (what, "keep one of them".into())
-        }
-        other => {
-            let what = other.to_string();
-            let what = what.split(" at line ").next().unwrap_or(&what); // the place is shown beside it
-            (what.to_owned(), "correct it; docs/policies/testing.md has the format".into())
-        }
     }
 }

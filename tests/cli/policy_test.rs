@@ -116,7 +116,7 @@ cases:
 #[test]
 fn a_suite_that_would_pass_over_something_does_not_pass() {
     for (tests, message) in [
-        (&[][..], "the cases cannot be read"),
+        (&[][..], "it cannot be read"),
         (&[("a.yaml.txt", "cases: []")], "it is no `.yaml` file"),
         (&[(".hidden", "")], "there are no cases"),
     ] {

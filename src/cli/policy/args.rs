@@ -33,6 +33,9 @@ pub(super) enum PolicyCommand {
     WhatCan(WhatCan),
     /// Run the cases beside the policies, and see which policies no case exercises
     Test(Test),
+    /// Prove the statements beside the policies, or see a call that refutes them
+    #[cfg(feature = "prove")]
+    Prove(Prove),
 }
 
 /// Which records a command works on.
@@ -193,6 +196,21 @@ pub(super) struct Test {
     pub(super) format: Format,
 }
 
+#[cfg(feature = "prove")]
+#[derive(Debug, Args)]
+pub(super) struct Prove {
+    /// A directory of `*.cedar` files with statements in `invariants/*.yaml` (default: the demo's, compiled in)
+    pub(super) dir: Option<PathBuf>,
+    /// The solver cvc5: a path, or a name to look for in `PATH`
+    #[arg(long, value_name = "PATH", env = "CVC5", default_value = "cvc5")]
+    pub(super) solver: PathBuf,
+    /// How long one question to the solver may take
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) limit: u64,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
 impl Policy {
     pub(in crate::cli) fn format(&self) -> &Format {
         match &self.command {
@@ -205,6 +223,8 @@ impl Policy {
             PolicyCommand::WhoCan(it) => &it.view.format,
             PolicyCommand::WhatCan(it) => &it.view.format,
             PolicyCommand::Test(it) => &it.format,
+            #[cfg(feature = "prove")]
+            PolicyCommand::Prove(it) => &it.format,
         }
     }
 }

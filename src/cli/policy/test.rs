@@ -14,7 +14,7 @@ use super::plural;
 use super::set::{loaded, world};
 use crate::demo;
 use crate::policy::SourceFile;
-use crate::workbench::{CaseResult, Coverage, Report, Suite, case_files, junit};
+use crate::workbench::{CaseResult, Coverage, Report, Suite, files as files_beside, junit};
 
 pub(super) fn run(args: &Test) -> Result<Answer, Failure> {
     let world = world(registry()?, &[])?;
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Test) -> Result<Answer, Failure> {
 
 fn files(directory: Option<&Path>) -> Result<Vec<SourceFile>, Failure> {
     match directory {
-        Some(directory) => case_files(&directory.join("tests")).map_err(Failure::of_cases),
+        Some(directory) => files_beside(directory, "tests").map_err(Failure::of_cases),
         None => Ok(demo::POLICY_TESTS.map(|(name, text)| SourceFile { name: name.into(), text: text.into() }).into()),
     }
 }

@@ -79,7 +79,7 @@ fn r18_all_problems_of_all_files_are_reported_at_once() {
     error b.cedar:1:18 '=' is not a valid operator in Cedar -- try using '==' instead
     error b.cedar:2:54 [y] attribute `inpt` in context for Action::"customers.search" not found (and 12 more here) -- did you mean `input`?
     error c.cedar:2:1 [z] the id `z` is also at c.cedar:1 -- ids are unique in the whole set
-    error rules.cedar.txt:0:0 it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` -- rename it, or move it out of the directory
+    error rules.cedar.txt:0:0 it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants` -- rename it, or move it out of the directory
     "#);
     insta::assert_debug_snapshot!(problems[1], @r#"
     PolicyProblem {
