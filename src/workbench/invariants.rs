@@ -81,7 +81,9 @@ impl Statements {
 fn refuted(blank: Answer, found: Box<Counterexample>, claim: &Claim, set: &PolicySet, world: &World) -> Answer {
     let (call, note) = match &found.call {
         Some(supposed) => asked_again(supposed, claim, set, world),
-        None => (None, Some("no call can be written down that is exactly this request".into())),
+        None => {
+            (None, Some("it is about management, or no call is exactly this request: read it as Cedar sees it".into()))
+        }
     };
     Answer { outcome: "refuted", counterexample: Some(found), call, note, ..blank }
 }
