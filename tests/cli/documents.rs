@@ -1,8 +1,13 @@
-//! What README.md tells people to type works, in the order of the page.
+//! What README.md and `docs/policies` tell people to type works, in the order of each page.
+
+use serde_json::json;
 
 use super::Shell;
+use super::page::{Step, follow, steps};
 
 const README: &str = include_str!("../../README.md");
+const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
+const TUTORIAL: &str = include_str!("../../docs/policies/tutorial.md");
 
 #[test]
 fn the_commands_of_the_readme_work() {
@@ -10,36 +15,41 @@ fn the_commands_of_the_readme_work() {
     for (name, text) in countersign::demo::POLICIES {
         shell.write(&format!("policies/{name}"), text);
     }
-    let mut approval = String::new();
-    let commands: Vec<&str> = README.lines().filter_map(|it| it.strip_prefix("$ countersign ")).collect();
-    assert!(commands.len() > 5, "the tour is gone");
-    for command in commands {
-        let (command, code) = match command.split_once("# exit code ") {
-            Some((command, code)) => (command, code.parse().unwrap()),
-            None => (command, 0),
-        };
-        let arguments: Vec<String> = words(command).into_iter().map(|it| it.replace("ID", &approval)).collect();
-        let ran = shell.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(ran.code, code, "countersign {command}\n{}{}", ran.out, ran.err);
-        if let Some(at) = ran.out.find("apr_") {
-            approval = ran.out[at..].split_whitespace().next().unwrap().to_owned();
+    assert!(follow(&shell, README) > 5, "the tour is gone");
+}
+
+#[test]
+fn the_tutorial_works_from_an_empty_directory() {
+    assert!(follow(&Shell::new(), TUTORIAL) > 25, "the tutorial is gone");
+}
+
+#[test]
+fn every_pattern_of_the_cookbook_is_proved_by_its_cases() {
+    let (common, patterns) = COOKBOOK.split_once("\n## ").unwrap();
+    let patterns: Vec<&str> = patterns.split("\n## ").collect();
+    assert_eq!(patterns.len(), 12);
+    for pattern in patterns {
+        let shell = Shell::new();
+        for step in steps(common).into_iter().chain(steps(pattern)) {
+            let Step::Write { name, text } = step else { continue };
+            shell.write(name, &text);
         }
+        let title = pattern.lines().next().unwrap();
+        let checked = shell.run(&["policy", "check", "policies", "--json"]);
+        assert_eq!((checked.code, &checked.json()["problems"]), (0, &json!([])), "{title}");
+        let tested = shell.run(&["policy", "test", "policies", "--json"]);
+        let report = if tested.code == 3 { json!(tested.err) } else { tested.json() };
+        let wrong: Vec<_> =
+            report["cases"].as_array().into_iter().flatten().filter(|it| it["passed"] != true).collect();
+        let told = (tested.code, wrong, &report["coverage"]["unexercised"]);
+        assert_eq!(told, (0, vec![], &json!([])), "{title}: {report:#}");
     }
 }
 
-/// A shell's words: blanks separate, single quotes hold together.
-fn words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for character in command.trim().chars() {
-        match character {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(String::new()),
-            other => words.last_mut().unwrap().push(other),
-        }
-    }
-    words.retain(|it| !it.is_empty());
-    words
+#[test]
+fn the_policy_that_the_cookbook_quotes_is_the_examples() {
+    let quoted = COOKBOOK.split("```cedar\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(include_str!("../../examples/tenants.rs").contains(quoted), "{quoted}");
 }
 
 #[test]
