@@ -36,7 +36,10 @@ fn every_pattern_of_the_cookbook_is_proved_by_its_cases() {
         }
         let title = pattern.lines().next().unwrap();
         let checked = shell.run(&["policy", "check", "policies", "--json"]);
-        assert_eq!((checked.code, &checked.json()["problems"]), (0, &json!([])), "{title}");
+        // What is left of the desk has no permit here: only remarks about the pattern's own policies count.
+        let problems = checked.json()["problems"].as_array().unwrap().clone();
+        let about_it: Vec<_> = problems.iter().filter(|it| !it["policy"].is_null()).collect();
+        assert_eq!((checked.code, about_it), (0, vec![]), "{title}");
         let tested = shell.run(&["policy", "test", "policies", "--json"]);
         let report = if tested.code == 3 { json!(tested.err) } else { tested.json() };
         let wrong: Vec<_> =
