@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use super::Shell;
-use super::page::{Step, follow, steps};
+use super::page::{follow, save};
 
 const README: &str = include_str!("../../README.md");
 const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
+const REFERENCE: &str = include_str!("../../docs/policies/reference.md");
+const TESTING: &str = include_str!("../../docs/policies/testing.md");
 const TUTORIAL: &str = include_str!("../../docs/policies/tutorial.md");
 
 #[test]
@@ -30,10 +32,8 @@ fn every_pattern_of_the_cookbook_is_proved_by_its_cases() {
     assert_eq!(patterns.len(), 12);
     for pattern in patterns {
         let shell = Shell::new();
-        for step in steps(common).into_iter().chain(steps(pattern)) {
-            let Step::Write { name, text } = step else { continue };
-            shell.write(name, &text);
-        }
+        save(&shell, common);
+        save(&shell, pattern);
         let title = pattern.lines().next().unwrap();
         let checked = shell.run(&["policy", "check", "policies", "--json"]);
         // What is left of the desk has no permit here: only remarks about the pattern's own policies count.
@@ -53,6 +53,73 @@ fn every_pattern_of_the_cookbook_is_proved_by_its_cases() {
 fn the_policy_that_the_cookbook_quotes_is_the_examples() {
     let quoted = COOKBOOK.split("```cedar\n").nth(1).unwrap().split("```").next().unwrap();
     assert!(include_str!("../../examples/tenants.rs").contains(quoted), "{quoted}");
+}
+
+#[test]
+fn the_schema_that_the_reference_shows_loads() {
+    let shell = Shell::new();
+    save(&shell, COOKBOOK.split_once("\n## ").unwrap().0);
+    save(&shell, REFERENCE);
+    let checked = shell.run(&["policy", "check", "policies"]);
+    assert_eq!(checked.code, 0, "{}", checked.out);
+}
+
+#[test]
+fn the_reference_names_every_command_of_policy() {
+    let help = Shell::new().run(&["policy", "--help"]).out;
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let commands = commands.lines().take_while(|it| !it.is_empty()).filter(|it| !it.starts_with("   "));
+    let names: Vec<&str> =
+        commands.map(|it| it.split_whitespace().next().unwrap()).filter(|it| *it != "help").collect();
+    assert!(names.contains(&"check") && names.len() > 8, "{names:?}");
+    let missing: Vec<_> = names.iter().filter(|it| !REFERENCE.contains(&format!("`policy {it}`"))).collect();
+    assert_eq!(missing, [&""; 0]);
+}
+
+#[test]
+fn the_reference_and_the_format_of_cases_name_every_outcome() {
+    let shell = Shell::new();
+    for (name, text) in countersign::demo::POLICIES {
+        shell.write(&format!("p/{name}"), text);
+    }
+    shell.write("p/tests/a.yaml", "cases: [{name: one, expect: no_such_outcome}]");
+    let told = shell.run(&["policy", "test", "p"]).err;
+    let words: Vec<&str> = told.split_once("there are ").unwrap().1.lines().next().unwrap().split(", ").collect();
+    assert!(words.contains(&"unexposed") && words.len() > 6, "{words:?}");
+    for page in [REFERENCE, TESTING] {
+        let missing: Vec<_> = words
+            .iter()
+            .filter(|it| !page.contains(&format!("`{it}`")) && !page.contains(&format!("`{it}:")))
+            .collect();
+        assert_eq!(missing, [&""; 0]);
+    }
+}
+
+/// Pages that are written elsewhere.
+const TO_COME: [&str; 2] = ["schema.md", "proving.md"];
+
+/// A link leads to a file that is there, and to a heading of it.
+#[test]
+fn the_links_between_the_pages_lead_somewhere() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/policies");
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let page = std::fs::read_to_string(&path).unwrap();
+        let links = page.split("](").skip(1).filter_map(|it| it.split(')').next());
+        for link in links.filter(|it| !it.starts_with("https://") && !TO_COME.contains(it)) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let text = std::fs::read_to_string(&target);
+            let text = text.unwrap_or_else(|error| panic!("{}: {link}: {error}", path.display()));
+            let found = heading.is_empty() || text.lines().any(|it| it.starts_with("## ") && anchor(it) == heading);
+            assert!(found, "{}: {link}", path.display());
+        }
+    }
+}
+
+fn anchor(heading: &str) -> String {
+    let kept = |it: &char| it.is_alphanumeric() || matches!(it, ' ' | '-');
+    heading.trim_start_matches('#').trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
 }
 
 #[test]

@@ -10,20 +10,20 @@ use std::fmt::Write as _;
 use super::Shell;
 
 /// What a page has people do.
-pub(super) enum Step<'a> {
+enum Step<'a> {
     Write { name: &'a str, text: String },
     Run(Command<'a>),
 }
 
 /// A command, and what comes of it.
-pub(super) struct Command<'a> {
+struct Command<'a> {
     line: &'a str,
     code: i32,
     printed: Vec<&'a str>,
 }
 
 /// What a page has people do, in its order.
-pub(super) fn steps(page: &str) -> Vec<Step<'_>> {
+fn steps(page: &str) -> Vec<Step<'_>> {
     let (mut steps, mut lines, mut above) = (Vec::new(), page.lines(), "");
     while let Some(line) = lines.next() {
         let Some(info) = line.strip_prefix("```").filter(|it| !it.is_empty()) else {
@@ -59,6 +59,15 @@ fn commands<'a>(block: &[&'a str]) -> Vec<Command<'a>> {
         }
     }
     commands
+}
+
+/// Saves a page's files, and types nothing.
+pub(super) fn save(shell: &Shell, page: &str) {
+    for step in steps(page) {
+        if let Step::Write { name, text } = step {
+            shell.write(name, &text);
+        }
+    }
 }
 
 /// Does what a page says, and returns how many commands that were. Everything that comes out otherwise is told at once.
