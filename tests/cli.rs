@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod documents;
+mod page;
 mod policies;
 mod policy_explain;
 mod policy_matrix;

@@ -87,7 +87,8 @@ impl Rule {
     }
 }
 
-const KNOWN: [&str; 6] = ["id", "approval", "hide", "quorum", "expires_in", "reason"];
+/// Every annotation.
+pub(super) const KNOWN: [&str; 6] = ["id", "approval", "hide", "quorum", "expires_in", "reason"];
 const MAX_QUORUM: u32 = 16;
 const MAX_LIFE: Duration = Duration::from_hours(30 * 24);
 const DEFAULT_LIFE: Duration = Duration::from_hours(24);

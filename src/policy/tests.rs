@@ -7,3 +7,4 @@ mod explaining;
 mod loading;
 mod managing;
 mod random;
+mod reference;

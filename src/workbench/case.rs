@@ -33,6 +33,8 @@ pub(crate) struct Case {
     input: Option<Value>,
     /// Type -> people who approved the call.
     approved: Option<BTreeMap<String, u32>>,
+    /// When they did; with the call unless the case says so.
+    approved_at: Option<Timestamp>,
     entities: Option<Vec<EntityGiven>>,
     /// A management action instead of a call. With a capability it is about somebody's request for that one.
     manage: Option<String>,
@@ -85,6 +87,7 @@ impl Case {
             capability: self.capability.or(or.capability),
             input: self.input.or(or.input),
             approved: self.approved.or(or.approved),
+            approved_at: self.approved_at.or(or.approved_at),
             entities: self.entities.or(or.entities),
             manage: self.manage.or(or.manage),
             requester: self.requester.or(or.requester),
@@ -114,12 +117,18 @@ impl Case {
         let id = self.capability.as_deref().ok_or_else(|| Fault::new("it has no `capability`", help))?;
         let capability = world.capability(id)?;
         let now = self.at.unwrap_or(NOON);
+        if self.approved_at.is_some() && self.approved.is_none() {
+            return Err(Fault::new(
+                "`approved_at` is the time of no approval",
+                "say what is approved: `approved: {manager: 1}`",
+            ));
+        }
         Ok(Question {
             identity,
             capability: std::sync::Arc::clone(capability),
             input: JsonInput::from(self.input.clone().unwrap_or_else(|| json!({}))),
             now,
-            covers: self.approved.clone().map(|types| Question::approved(types, now)),
+            covers: self.approved.clone().map(|types| Question::approved(types, self.approved_at.unwrap_or(now))),
             entities: handed_over(self.entities.as_deref().unwrap_or_default(), capability)?,
         })
     }

@@ -31,8 +31,8 @@ pub(crate) struct Question {
 
 impl Question {
     /// The approval that is presented: who agreed, by type.
-    pub(crate) fn approved(types: BTreeMap<String, u32>, now: Timestamp) -> Covers {
-        Covers { id: "apr_supposed".into(), types, decided_at: now }
+    pub(crate) fn approved(types: BTreeMap<String, u32>, decided_at: Timestamp) -> Covers {
+        Covers { id: "apr_supposed".into(), types, decided_at }
     }
 }
 

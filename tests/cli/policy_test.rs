@@ -100,6 +100,7 @@ cases:
   - {name: ten, actor: dana, tenant: "", capability: orders.refund, expect: allow}
   - {name: twelve, actor: dana, capability: orders.refund, expect: allow}
   - {name: twelve, actor: dana, capability: orders.refund, expect: allow}
+  - {name: thirteen, actor: dana, capability: orders.refund, approved_at: 2026-01-01T00:00:00Z, expect: allow}
 "#,
         ),
         ("kind.yaml", "cases: [{name: one, actor: {id: kim, kind: robot}, capability: orders.refund, expect: allow}]"),
