@@ -9,6 +9,7 @@ mod policy_matrix;
 #[cfg(feature = "prove")]
 mod policy_prove;
 mod policy_test;
+
 mod story;
 
 use std::io::Write as _;

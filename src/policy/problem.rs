@@ -1,6 +1,6 @@
 //! Files of a policy set, places in them, and what is wrong there.
 
-use super::PolicyProblem;
+use super::{PolicyProblem, Severity};
 
 /// A file as it was read.
 pub(crate) struct SourceFile {
@@ -21,7 +21,7 @@ impl PolicyProblem {
             what: what.into(),
             help: None,
             excerpt: None,
-            fatal: true,
+            severity: Severity::Error,
         }
     }
 
@@ -41,9 +41,13 @@ impl PolicyProblem {
     }
 
     /// Only a note: the set loads all the same.
-    pub(super) fn note(mut self) -> Self {
-        self.fatal = false;
-        self
+    pub(super) fn note(self) -> Self {
+        Self { severity: Severity::Note, ..self }
+    }
+
+    /// Only a warning: the set loads all the same.
+    pub(super) fn warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
     }
 }
 
@@ -82,7 +86,7 @@ pub(super) fn is_bidirectional(it: char) -> bool {
 }
 
 /// One line of at most 120 characters that does nothing to a terminal.
-fn printable(line: &str) -> String {
+pub(super) fn printable(line: &str) -> String {
     let mut out = String::new();
     for it in line.chars().take(MAX_EXCERPT) {
         if it == '\t' {
@@ -99,7 +103,9 @@ fn printable(line: &str) -> String {
 /// Sorted, and one for each place: what is wrong there first often causes the rest.
 pub(super) fn settle(mut problems: Vec<PolicyProblem>) -> Vec<PolicyProblem> {
     let place = |it: &PolicyProblem| (it.file.clone(), it.line, it.column);
-    problems.sort_by(|one, two| place(one).cmp(&place(two)).then(two.fatal.cmp(&one.fatal)).then_with(|| one.cmp(two)));
+    problems.sort_by(|one, two| {
+        place(one).cmp(&place(two)).then(one.severity.cmp(&two.severity)).then_with(|| one.cmp(two))
+    });
     problems.dedup();
     let mut out: Vec<(PolicyProblem, usize)> = Vec::new();
     for problem in problems {
@@ -166,6 +172,6 @@ mod tests {
         let shown = settle(problems);
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].what, "an error (and 1 more here)");
-        assert!(shown[0].fatal);
+        assert!(shown[0].is_fatal());
     }
 }

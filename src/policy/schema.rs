@@ -8,7 +8,7 @@ use cedar_policy::{Entities, EntityTypeName, Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
 
 use super::gather::{Shape, Shapes};
-use super::input::{LeftOut, of_input};
+use super::input::{LeftOut, of_arrays, of_input};
 use super::problem::{SourceFile, did_you_mean};
 use super::types::{Member, Type, named, record};
 use super::{ManageAction, PolicyProblem, extend};
@@ -33,6 +33,8 @@ pub(super) struct Generated {
     /// Every action and group. An action that is left out of the entities is in no group, silently.
     pub(super) actions: Entities,
     pub(super) inputs: HashMap<CapabilityId, Type>,
+    /// Per capability what policies miss of its input, by path.
+    pub(super) unseen: BTreeMap<String, Vec<LeftOut>>,
     pub(super) shapes: Shapes,
     /// Per kind of principal, the attributes that the application declares.
     pub(super) attributes: HashMap<&'static str, BTreeMap<String, Member>>,
@@ -52,7 +54,7 @@ pub(super) fn generate(
     }
     let inputs = add_capabilities(&mut document, capabilities, &mut problems);
     document["Countersign"] = management();
-    if problems.iter().any(|it| it.fatal) {
+    if problems.iter().any(|it| it.is_fatal()) {
         return (None, problems);
     }
     match compile(&document, inputs) {
@@ -65,7 +67,7 @@ pub(super) fn generate(
     }
 }
 
-fn compile(document: &Value, inputs: HashMap<CapabilityId, Type>) -> Result<Generated, Box<PolicyProblem>> {
+fn compile(document: &Value, (inputs, unseen): Inputs) -> Result<Generated, Box<PolicyProblem>> {
     let wrong = |it: &dyn std::error::Error| {
         let cause = it.source().map_or_else(String::new, |it| format!(": {it}"));
         let problem = PolicyProblem::of_file(SCHEMA_FILE, format!("{it}{cause}"));
@@ -78,7 +80,7 @@ fn compile(document: &Value, inputs: HashMap<CapabilityId, Type>) -> Result<Gene
     let listed = document[""]["entityTypes"]["Role"]["enum"].as_array();
     let roles = listed.map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     let shapes = shapes(document)?;
-    Ok(Generated { attributes: declared_attributes(&shapes), schema, text, actions, inputs, shapes, roles })
+    Ok(Generated { attributes: declared_attributes(&shapes), schema, text, actions, inputs, unseen, shapes, roles })
 }
 
 /// What an application declares of the principals.
@@ -145,12 +147,12 @@ fn general_groups() -> BTreeSet<String> {
     effects.into_iter().chain(risks).chain(["invoke".to_owned()]).collect()
 }
 
-fn add_capabilities(
-    document: &mut Value,
-    capabilities: &[Arc<Governed>],
-    problems: &mut Vec<PolicyProblem>,
-) -> HashMap<CapabilityId, Type> {
-    let (mut inputs, mut all_groups, mut actions) = (HashMap::new(), general_groups(), Map::new());
+/// The types of the inputs, and what they leave out.
+type Inputs = (HashMap<CapabilityId, Type>, BTreeMap<String, Vec<LeftOut>>);
+
+fn add_capabilities(document: &mut Value, capabilities: &[Arc<Governed>], problems: &mut Vec<PolicyProblem>) -> Inputs {
+    let (mut inputs, mut unseen) = Inputs::default();
+    let (mut all_groups, mut actions) = (general_groups(), Map::new());
     for capability in capabilities {
         let mut left_out = Vec::new();
         let input = of_input(&capability.input_schema, &mut left_out);
@@ -159,6 +161,9 @@ fn add_capabilities(
         let resource = resource_type(document, capability, problems);
         actions.insert(capability.id.to_string(), action(&groups, &resource, invoke_context(&input)));
         all_groups.extend(groups);
+        left_out.extend(of_arrays(&input, ""));
+        left_out.sort();
+        unseen.insert(capability.id.to_string(), left_out);
         inputs.insert(capability.id.clone(), input);
     }
     for group in all_groups {
@@ -169,7 +174,7 @@ fn add_capabilities(
         actions.insert(group, json!({}));
     }
     document[""]["actions"] = Value::Object(actions);
-    inputs
+    (inputs, unseen)
 }
 
 fn invisible(capability: &CapabilityId, it: &LeftOut) -> PolicyProblem {
@@ -294,7 +299,7 @@ mod tests {
         let input = json!({"type": "object", "properties": {"meta": {"type": "object"}, "n": {"type": "number"}}});
         let (generated, problems) = generate(&[capability("a.b", SideEffect::Read, Risk::Low, input)], None);
         assert!(generated.is_some());
-        assert!(problems.iter().all(|it| !it.fatal));
+        assert!(problems.iter().all(|it| !it.is_fatal()));
         let lines: Vec<&str> = problems.iter().map(|it| it.what.as_str()).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         policies cannot see `/meta` in the input of `a.b`: it is a map
@@ -323,7 +328,8 @@ mod tests {
         let all = [testing::on_entity(capability("orders.get", SideEffect::Read, Risk::Low, json!({})), "Ordr")];
         let (generated, problems) = generate(&all, Some(&extension("entity Order;")));
         assert!(generated.is_none());
-        let fatal: Vec<_> = problems.iter().filter(|it| it.fatal).map(|it| (&*it.what, it.help.as_deref())).collect();
+        let fatal: Vec<_> =
+            problems.iter().filter(|it| it.is_fatal()).map(|it| (&*it.what, it.help.as_deref())).collect();
         assert_eq!(
             fatal,
             [(

@@ -9,7 +9,7 @@ use super::load::load;
 use super::problem::SourceFile;
 use super::rules::{self, Origin, Place, Rule};
 use super::types::{Member, Type};
-use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, extend};
+use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, Severity, extend};
 use crate::actor::{Actor, Identity, Surface};
 use crate::capability::{ApprovalRule, Capability, Governed, ResourceMapping, Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -111,7 +111,11 @@ pub(super) fn set(text: &str) -> PolicySet {
 /// One line a problem.
 pub(super) fn show(problems: &[PolicyProblem]) -> String {
     let line = |it: &PolicyProblem| {
-        let weight = if it.fatal { "error" } else { "note" };
+        let weight = match it.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
         let id = it.policy.as_deref().map(|it| format!(" [{it}]")).unwrap_or_default();
         let help = it.help.as_deref().map(|it| format!(" -- {it}")).unwrap_or_default();
         format!("{weight} {}:{}:{}{id} {}{help}", it.file, it.line, it.column, it.what)

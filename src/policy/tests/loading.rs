@@ -96,7 +96,7 @@ fn r18_all_problems_of_all_files_are_reported_at_once() {
         excerpt: Some(
             "  @id(\"y\") @aproval(\"m\") forbid (principal, action, resource);",
         ),
-        fatal: true,
+        severity: Error,
     }
     "#);
 }
