@@ -115,7 +115,7 @@ pub struct PolicyProblem {
     pub column: usize,
     /// The policy's `@id`, if it has one.
     pub policy: Option<String>,
-    /// What is wrong.
+    /// What is wrong; at most 1,000 characters.
     pub what: String,
     /// The next step.
     pub help: Option<String>,

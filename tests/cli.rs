@@ -4,12 +4,13 @@ mod bad_input;
 mod commands;
 mod documents;
 mod policies;
+mod policy_check;
 mod policy_explain;
 mod policy_matrix;
 #[cfg(feature = "prove")]
 mod policy_prove;
+mod policy_schema;
 mod policy_test;
-
 mod story;
 
 use std::io::Write as _;

@@ -72,7 +72,7 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     problems.extend(parse_problems);
     if rules.is_empty() && !problems.iter().any(|it| it.is_fatal()) {
         let what = "there are no policies, so every call is denied";
-        problems.push(PolicyProblem::of_file(&name, what).help("add a `.cedar` file with a permit").note());
+        problems.push(PolicyProblem::of_file(&name, what).help("add a `.cedar` file with a permit").warning());
     }
     add_capability_gates(&mut rules, capabilities, &mut problems);
     rules.sort_by(|one, two| one.id.cmp(&two.id));
@@ -84,6 +84,7 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     problems.extend(linter.check());
     if !problems.iter().any(|it| it.is_fatal()) {
         problems.extend(ungivable(&linter, &rules, &generated, capabilities));
+        problems.extend(linter.warnings());
     }
     let problems = settle(problems);
     if problems.iter().any(|it| it.is_fatal()) {

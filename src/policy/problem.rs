@@ -9,6 +9,8 @@ pub(crate) struct SourceFile {
 }
 
 const MAX_EXCERPT: usize = 120;
+/// The most characters of a problem's texts.
+const MAX_TEXT: usize = 1_000;
 
 impl PolicyProblem {
     /// A problem of a whole file.
@@ -114,7 +116,18 @@ pub(super) fn settle(mut problems: Vec<PolicyProblem>) -> Vec<PolicyProblem> {
             _ => out.push((problem, 0)),
         }
     }
-    out.into_iter().map(|(it, more)| with_count(it, more)).collect()
+    out.into_iter().map(|(it, more)| with_count(clipped(it), more)).collect()
+}
+
+/// Cedar repeats what is written, whatever its length.
+fn clipped(mut problem: PolicyProblem) -> PolicyProblem {
+    for text in std::iter::once(&mut problem.what).chain(&mut problem.help).chain(&mut problem.policy) {
+        if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+            text.truncate(end);
+            text.push_str("..");
+        }
+    }
+    problem
 }
 
 fn with_count(mut problem: PolicyProblem, more: usize) -> PolicyProblem {

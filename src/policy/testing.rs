@@ -50,6 +50,11 @@ pub(super) fn change(mut capability: Arc<Governed>, change: impl FnOnce(&mut Gov
     capability
 }
 
+/// Exposed nowhere.
+pub(super) fn staged(it: Arc<Governed>) -> Arc<Governed> {
+    change(it, |it| it.meta.expose.clear())
+}
+
 pub(super) fn tagged(it: Arc<Governed>, tags: &[&str]) -> Arc<Governed> {
     change(it, |it| it.meta.tags = tags.iter().map(|it| (*it).to_owned()).collect())
 }

@@ -1,5 +1,6 @@
 //! Whole policy sets: loading them, deciding with them, and random ones against evaluators that do it by the book.
 
+mod checking;
 mod deciding;
 mod discovering;
 #[cfg(feature = "cli")]
