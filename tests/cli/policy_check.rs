@@ -30,7 +30,24 @@ fn warnings_are_no_refusal_unless_they_are_denied() {
     assert_eq!(machine.code, 3);
     let mut json = machine.json();
     json["hash"] = "HASH".into();
-    insta::assert_json_snapshot!(json, @"");
+    insta::assert_json_snapshot!(json, @r#"
+    {
+      "ok": false,
+      "hash": "HASH",
+      "problems": [
+        {
+          "file": "a.cedar",
+          "line": 1,
+          "column": 1,
+          "policy": "all",
+          "what": "it permits every capability, those to come too",
+          "help": "name actions or a group, as in `action in Action::\"effect/read\"`, or add a condition",
+          "excerpt": "@id(\"all\") permit (principal, action, resource);",
+          "severity": "warning"
+        }
+      ]
+    }
+    "#);
 }
 
 #[test]

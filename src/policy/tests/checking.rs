@@ -133,13 +133,18 @@ fn a_capability_that_nobody_can_call_is_a_warning() {
     let shown: Vec<String> = table.iter().map(|it| of(&all, SHOP_SCHEMA, it)).collect();
     insta::assert_snapshot!(shown.join("\n--\n"), @r#"
     warning <capability>:0:0 nobody can call `orders.refund`, `customers.search`, `orders.cancel`: no permit that could hold reaches them -- permit their actions, or leave the capabilities out
+    note schema:0:0 policies cannot see `/` in the input of `orders.purge`: it has no type -- a policy that refers to it does not load
     --
     warning <capability>:0:0 nobody can call `orders.refund`, `customers.search`, `orders.cancel`: no permit that could hold reaches them -- permit their actions, or leave the capabilities out
+    note schema:0:0 policies cannot see `/` in the input of `orders.purge`: it has no type -- a policy that refers to it does not load
     --
     warning <capability>:0:0 nobody can call `orders.get`, `orders.cancel`: no permit that could hold reaches them -- permit their actions, or leave the capabilities out
+    note schema:0:0 policies cannot see `/` in the input of `orders.purge`: it has no type -- a policy that refers to it does not load
     --
     warning <capability>:0:0 nobody can call `orders.refund`, `orders.get`, `customers.search`, `orders.cancel`: no permit that could hold reaches them -- permit their actions, or leave the capabilities out
+    note schema:0:0 policies cannot see `/` in the input of `orders.purge`: it has no type -- a policy that refers to it does not load
     --
+    note schema:0:0 policies cannot see `/` in the input of `orders.purge`: it has no type -- a policy that refers to it does not load
     "#);
     let many: Vec<_> =
         (0..20).map(|n| capability(&format!("c.n{n}"), SideEffect::Read, Risk::Low, json!({}))).collect();
