@@ -3,6 +3,7 @@
 
 mod names;
 mod overflow;
+mod portion;
 mod warn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,14 +51,22 @@ impl<'a> Linter<'a> {
         Self { files, rules, generated, governed, capabilities, validator }
     }
 
-    pub(super) fn check(&self) -> Vec<PolicyProblem> {
-        let mut problems = self.validate();
+    /// `None`: a thread could not start, or it ended early.
+    pub(super) fn check(&self) -> Option<Vec<PolicyProblem>> {
+        portion::in_turns(&portion::portions(self), |it| {
+            let narrow = it.schema(self).map(Validator::new);
+            self.check_portion(&it.rules, narrow.as_ref().unwrap_or(&self.validator))
+        })
+    }
+
+    fn check_portion(&self, rules: &[&Rule], validator: &Validator) -> Vec<PolicyProblem> {
+        let mut problems = self.validate(rules, validator);
         let mut probed = BTreeMap::new();
-        for rule in self.rules {
+        for rule in rules {
             self.literals(rule, &mut problems);
             if let Some(template) = body(&rule.policy) {
                 self.reach(rule, &template, &mut problems);
-                self.dead_has(rule, &template, &mut probed, &mut problems);
+                self.dead_has(rule, &template, (validator, &mut probed), &mut problems);
             }
         }
         problems
@@ -92,11 +101,11 @@ impl<'a> Linter<'a> {
         self.problem_at(rule, if found { &printed } else { word }, what)
     }
 
-    fn validate(&self) -> Vec<PolicyProblem> {
-        let Ok(all) = PolicySet::from_policies(self.rules.iter().map(|it| it.policy.clone())) else {
+    fn validate(&self, rules: &[&Rule], validator: &Validator) -> Vec<PolicyProblem> {
+        let Ok(all) = PolicySet::from_policies(rules.iter().map(|it| it.policy.clone())) else {
             return vec![PolicyProblem::of_file("", "two policies have one id").help("rename one of them")];
         };
-        let result = self.validator.validate_with_level(&all, ValidationMode::Strict, MAX_DEREFERENCES);
+        let result = validator.validate_with_level(&all, ValidationMode::Strict, MAX_DEREFERENCES);
         // Cedar reports once for each kind of request, in the order of a hash set
         let mut errors = BTreeSet::new();
         for it in result.validation_errors() {
@@ -209,7 +218,7 @@ impl<'a> Linter<'a> {
         &self,
         rule: &Rule,
         template: &Template,
-        probed: &mut BTreeMap<String, bool>,
+        (validator, probed): (&Validator, &mut BTreeMap<String, bool>),
         problems: &mut Vec<PolicyProblem>,
     ) {
         let mut todo: Vec<&Arc<Expr>> = template.clauses().iter().map(condition).collect();
@@ -218,7 +227,7 @@ impl<'a> Linter<'a> {
             let Expr::HasAttr { expr: base, attrs } = &**expr else { continue };
             let Some(probe) = probe(template, expr) else { continue };
             let key = probe.to_string();
-            let dead = *probed.entry(key).or_insert_with(|| self.is_impossible(probe));
+            let dead = *probed.entry(key).or_insert_with(|| is_impossible(validator, probe));
             // a policy that is dead as a whole is reported already, and a memberless group kills every probe
             if dead && !self.is_memberless(rule) {
                 let what = format!("`{expr}` is false for every request");
@@ -281,13 +290,13 @@ impl<'a> Linter<'a> {
         let known = names::members(base, self.generated, self.reached(rule).map(|it| it.id.as_str()));
         did_you_mean(name, known)
     }
+}
 
-    fn is_impossible(&self, policy: Policy) -> bool {
-        let Ok(set) = PolicySet::from_policies([policy]) else { return false };
-        let result = self.validator.validate(&set, ValidationMode::Strict);
-        result.validation_passed()
-            && result.validation_warnings().any(|it| matches!(it, ValidationWarning::ImpossiblePolicy(_)))
-    }
+fn is_impossible(validator: &Validator, policy: Policy) -> bool {
+    let Ok(set) = PolicySet::from_policies([policy]) else { return false };
+    let result = validator.validate(&set, ValidationMode::Strict);
+    result.validation_passed()
+        && result.validation_warnings().any(|it| matches!(it, ValidationWarning::ImpossiblePolicy(_)))
 }
 
 fn may_hide_by(expr: &Expr) -> bool {

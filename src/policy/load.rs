@@ -17,7 +17,7 @@ use super::{ManageAction, PolicyProblem, PolicySet, Said, Texts, approvers, exte
 use crate::capability::Governed;
 
 /// Enough for whatever passes the caps, in a debug build too.
-const STACK: usize = 64 << 20;
+pub(super) const STACK: usize = 64 << 20;
 
 pub(super) type Loaded = Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>>;
 
@@ -81,7 +81,8 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     let is_stale = kept_schema.is_some_and(|it| !schema_file::is_current(&it, &schema_file::text(&generated)));
     problems.extend(is_stale.then(schema_file::stale));
     let linter = Linter::new(&files, &rules, &generated, capabilities);
-    problems.extend(linter.check());
+    let Some(found) = linter.check() else { return Err(vec![no_room(name)]) };
+    problems.extend(found);
     if !problems.iter().any(|it| it.is_fatal()) {
         problems.extend(ungivable(&linter, &rules, &generated, capabilities));
         problems.extend(linter.warnings());

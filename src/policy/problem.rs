@@ -9,6 +9,8 @@ pub(crate) struct SourceFile {
 }
 
 const MAX_EXCERPT: usize = 120;
+/// The most problems of one file: each place is searched for.
+pub(super) const MAX_PROBLEMS: usize = 200;
 /// The most characters of a problem's texts.
 const MAX_TEXT: usize = 1_000;
 

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cedar_policy::{Entities, EntityTypeName, Schema, SchemaFragment};
+use cedar_policy::{Entities, EntityTypeName, EntityUid, Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
 
 use super::gather::{Shape, Shapes};
 use super::input::{LeftOut, of_arrays, of_input};
 use super::problem::{SourceFile, did_you_mean};
 use super::types::{Member, Type, named, record};
+use super::value::uid;
 use super::{ManageAction, PolicyProblem, extend};
 use crate::CapabilityId;
 use crate::actor::ActorKind;
@@ -30,6 +31,8 @@ pub(super) const PRINCIPAL_ATTRIBUTES: [(&str, bool); 4] =
 pub(super) struct Generated {
     pub(super) schema: Schema,
     pub(super) text: String,
+    /// What the schema was made from.
+    document: Value,
     /// Every action and group. An action that is left out of the entities is in no group, silently.
     pub(super) actions: Entities,
     pub(super) inputs: HashMap<CapabilityId, Type>,
@@ -60,7 +63,12 @@ pub(super) fn generate(
     match compile(&document, inputs) {
         Ok(generated) => (Some(generated), problems),
         Err(mut why) => {
-            why.file = extension.map_or(SCHEMA_FILE.into(), |it| it.name.clone());
+            if let Some(file) = extension {
+                // it ends with the name that is at fault
+                let word = why.what.rsplit([' ', '`', '.']).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
+                let help = why.help.take();
+                *why = file.problem_at_word(0, &word, why.what).maybe_help(help);
+            }
             problems.push(*why);
             (None, problems)
         }
@@ -80,7 +88,36 @@ fn compile(document: &Value, (inputs, unseen): Inputs) -> Result<Generated, Box<
     let listed = document[""]["entityTypes"]["Role"]["enum"].as_array();
     let roles = listed.map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     let shapes = shapes(document)?;
-    Ok(Generated { attributes: declared_attributes(&shapes), schema, text, actions, inputs, unseen, shapes, roles })
+    Ok(Generated {
+        attributes: declared_attributes(&shapes),
+        schema,
+        text,
+        document: document.clone(),
+        actions,
+        inputs,
+        unseen,
+        shapes,
+        roles,
+    })
+}
+
+impl Generated {
+    /// The same schema for requests of these actions only. The others keep their names and groups.
+    pub(super) fn narrowed(&self, keep: impl Fn(&EntityUid) -> bool) -> Option<Schema> {
+        let mut document = Map::new();
+        for (namespace, all) in self.document.as_object()? {
+            let mut declared = all.clone();
+            let kind = if namespace.is_empty() { "Action".into() } else { format!("{namespace}::Action") };
+            let kind: EntityTypeName = kind.parse().ok()?;
+            for (id, action) in declared["actions"].as_object_mut().into_iter().flatten() {
+                if let Some(it) = action.as_object_mut().filter(|_| !keep(&uid(&kind, id))) {
+                    it.remove("appliesTo");
+                }
+            }
+            document.insert(namespace.clone(), declared);
+        }
+        Schema::from_json_value(Value::Object(document)).ok()
+    }
 }
 
 /// What an application declares of the principals.

@@ -8,3 +8,4 @@ mod explaining;
 mod loading;
 mod managing;
 mod random;
+mod stack;

@@ -11,7 +11,7 @@ use super::super::PolicyProblem;
 use super::super::rules::{Kind, Origin, Rule};
 use super::super::schema::CAPABILITY_FILE;
 use super::super::tree::{action, body, rebuild};
-use super::{Linter, overflow};
+use super::{Linter, is_impossible, overflow};
 use crate::capability::Governed;
 
 /// How many capabilities one warning names.
@@ -94,7 +94,7 @@ impl Linter<'_> {
         let scope = (template.principal.clone(), ActionConstraint::Eq(action), template.resource.clone());
         let narrowed = Template::new("narrowed", template.effect, scope.0, scope.1, scope.2);
         let narrowed = narrowed.try_with_clauses(template.clauses().to_vec()).ok().and_then(rebuild);
-        narrowed.is_none_or(|it| !self.is_impossible(it))
+        narrowed.is_none_or(|it| !is_impossible(&self.validator, it))
     }
 }
 

@@ -170,3 +170,46 @@ fn texts_are_bounded_whatever_is_written() {
         assert!(show(&problems).len() < 8_000 * problems.len());
     }
 }
+
+#[test]
+fn a_policy_among_many_has_the_problems_that_it_has_alone() {
+    let scopes = [
+        r#"action == Action::"orders.refund", resource"#,
+        r#"action == Action::"orders.get", resource"#,
+        r#"action in [Action::"orders.*", Action::"customers.search"], resource"#,
+        r#"action in Action::"effect/destructive", resource"#,
+        r#"action == Action::"orders.refnd", resource"#,
+        r#"action == Countersign::Action::"approve", resource"#,
+        r#"action in Countersign::Action::"manage", resource is Order"#,
+        "action, resource",
+    ];
+    let conditions = [
+        "context.input.amountCents > 1",
+        "context.input.amountCent > 1",
+        r#"(context.input has resaon) || context.surface == "x""#,
+        r#"context.input.reason == "x""#,
+        "context.surface == 1",
+        r#"context.requirement == "m""#,
+        r#"action in Action::"effect/write""#,
+        r#"action == Action::"orders.search""#,
+        r#"resource == Capability::"orders.get""#,
+        "resource has total && resource.total > 1",
+        r#"principal is Usr"#,
+        r#"principal in Role::"x""#,
+        r#"principal has department && principal.department == "x""#,
+    ];
+    let policy = |at: usize| {
+        let (scope, condition) = (scopes[at / conditions.len()], conditions[at % conditions.len()]);
+        format!("@id(\"p{at:03}\") forbid (principal, {scope}) when {{ {condition} }};\n")
+    };
+    let count = scopes.len() * conditions.len();
+    let errors = |text: String| -> Vec<String> {
+        let shown = of(&shop(), SHOP_SCHEMA, &text);
+        let errors = shown.lines().filter(|it| it.starts_with("error ") || it.starts_with("note "));
+        // the lines differ, of course
+        errors.map(|it| it.split_once(" [").map_or(it, |it| it.1).to_owned()).collect()
+    };
+    let alone: Vec<String> = (0..count).flat_map(|at| errors(policy(at))).collect();
+    assert!(alone.len() > count / 2);
+    assert_eq!(errors((0..count).map(policy).collect()), alone);
+}
