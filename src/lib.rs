@@ -71,7 +71,7 @@ pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
-pub use policy::{PolicyProblem, PolicySource};
+pub use policy::{PolicyProblem, PolicySource, Severity};
 pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 pub use stage::{Output, Stage};
 

@@ -29,6 +29,7 @@ mod rules;
 mod said;
 mod scan;
 mod schema;
+mod schema_file;
 mod slice;
 mod source;
 #[cfg(test)]
@@ -62,6 +63,8 @@ pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Suppos
 pub(crate) use self::request::Principal;
 pub(crate) use self::said::Said;
 #[cfg(feature = "cli")]
+pub(crate) use self::schema_file::{FILE as SCHEMA_FILE, Unseen};
+#[cfg(feature = "cli")]
 pub(crate) use self::source::read_file;
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
@@ -70,11 +73,31 @@ use crate::clock::Timestamp;
 use crate::registry::Registry;
 use crate::{ApprovalId, CapabilityId};
 
+/// How a directory's `countersign.cedarschema` compares with what is generated.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kept {
+    Absent,
+    Stale,
+    Current,
+}
+
+/// The generated schema as a file.
+#[cfg(feature = "cli")]
+#[derive(Debug)]
+pub(crate) struct SchemaFile {
+    /// With its comments.
+    pub(crate) text: String,
+    pub(crate) unseen: Vec<Unseen>,
+    pub(crate) kept: Kept,
+}
+
 /// Where policies come from.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PolicySource {
-    /// A directory of `*.cedar` files, `schema.cedarschema`, `tests/` and `invariants/`.
+    /// A directory of `*.cedar` files, `schema.cedarschema`, `countersign.cedarschema`, `tests/` and `invariants/`.
     Directory(PathBuf),
     /// Files that are compiled in or made by code: name and text.
     Files(Vec<(String, String)>),
@@ -92,17 +115,34 @@ pub struct PolicyProblem {
     pub column: usize,
     /// The policy's `@id`, if it has one.
     pub policy: Option<String>,
-    /// What is wrong.
+    /// What is wrong; at most 1,000 characters.
     pub what: String,
     /// The next step.
     pub help: Option<String>,
     /// The line itself, cut to 120 characters.
     pub excerpt: Option<String>,
-    /// False: a note or a warning, and the set loads all the same.
-    pub fatal: bool,
+    /// Whether the set loads all the same.
+    pub severity: Severity,
+}
+
+/// What a problem of a policy set means for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The set does not load.
+    Error,
+    /// It loads, and says or leaves out something that its author should look at.
+    Warning,
+    /// It loads, and nothing need be done.
+    Note,
 }
 
 impl PolicyProblem {
+    /// Whether the set does not load because of it.
+    pub fn is_fatal(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     /// The checker itself failed: then nothing loads.
     pub(crate) fn internal(cause: &crate::BoxError) -> Self {
         Self {
@@ -113,7 +153,7 @@ impl PolicyProblem {
             what: format!("the policies could not be checked: {cause}"),
             help: None,
             excerpt: None,
-            fatal: true,
+            severity: Severity::Error,
         }
     }
 }
@@ -317,6 +357,12 @@ impl Proposal {
 /// What files say that need not load here; `None` if they cannot even be parsed.
 pub(crate) fn said(texts: &[(String, String)]) -> Option<Said> {
     load::said(source::read(&PolicySource::Files(texts.to_vec())))
+}
+
+/// The generated schema, whatever the policies say.
+#[cfg(feature = "cli")]
+pub(crate) fn schema(source: &PolicySource, registry: &Registry) -> Result<SchemaFile, Vec<PolicyProblem>> {
+    load::schema(source::read(source), registry.all())
 }
 
 impl PolicySet {

@@ -5,10 +5,12 @@ mod commands;
 mod documents;
 mod page;
 mod policies;
+mod policy_check;
 mod policy_explain;
 mod policy_matrix;
 #[cfg(feature = "prove")]
 mod policy_prove;
+mod policy_schema;
 mod policy_test;
 mod story;
 

@@ -172,7 +172,7 @@ async fn a_bad_set_is_not_published_and_its_problems_are_told() {
     let check = admin(&app).check(bad.clone()).await.unwrap();
     let Err(PolicyRefusal::Problems(problems)) = admin(&app).publish(bad).await else { panic!("it was published") };
     assert_eq!((check.hash, &check.problems), (None, &problems));
-    let fatal: Vec<_> = problems.iter().filter(|it| it.fatal).map(|it| it.policy.as_deref()).collect();
+    let fatal: Vec<_> = problems.iter().filter(|it| it.is_fatal()).map(|it| it.policy.as_deref()).collect();
     assert_eq!(fatal, [Some("x")]);
     let good = admin(&app).check(with(NO_SEARCH)).await.unwrap();
     assert!(good.hash.is_some_and(|it| it != hash), "checking changes nothing");

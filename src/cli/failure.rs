@@ -28,7 +28,7 @@ impl Failure {
 
     /// Policies that do not load.
     pub(super) fn of_policies(problems: Vec<PolicyProblem>) -> Self {
-        let fatal = problems.iter().filter(|it| it.fatal).count();
+        let fatal = problems.iter().filter(|it| it.is_fatal()).count();
         let cause = format!("the policies do not load: {fatal} problem{}", if fatal == 1 { "" } else { "s" });
         let next = "correct them, and look again: `countersign policy check DIR`";
         Self { problems, ..Self::invalid(cause, next) }

@@ -10,6 +10,7 @@ mod problem;
 mod prove;
 mod publish;
 mod rollback;
+mod schema;
 mod set;
 mod test;
 mod told;
@@ -34,6 +35,7 @@ pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
         PolicyCommand::Test(args) => test::run(&args),
         #[cfg(feature = "prove")]
         PolicyCommand::Prove(args) => prove::run(&args),
+        PolicyCommand::Schema(args) => schema::run(&args),
     }
 }
 

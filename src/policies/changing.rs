@@ -65,14 +65,14 @@ pub(crate) enum Unchanged {
 }
 
 fn first_of(problems: &[PolicyProblem]) -> String {
-    let first = problems.iter().find(|it| it.fatal);
+    let first = problems.iter().find(|it| it.is_fatal());
     first.map(|it| format!("{}:{}: {}", it.file, it.line, it.what)).unwrap_or_default()
 }
 
 impl Unchanged {
     pub(super) fn into_problems(self) -> Vec<Problem> {
         match self {
-            Self::Problems(problems) => problems.iter().filter(|it| it.fatal).map(Problem::from).collect(),
+            Self::Problems(problems) => problems.iter().filter(|it| it.is_fatal()).map(Problem::from).collect(),
             Self::Store(_) => vec![Problem::new("the database", self.to_string(), "see to it, then try again")],
             Self::Overtaken => vec![Problem::new("the active policy set", self.to_string(), "try again")],
         }
@@ -195,7 +195,7 @@ pub(super) async fn refuse(
 ) -> Unchanged {
     let mut files: Vec<&str> = problems.iter().map(|it| &*it.file).collect();
     files.dedup();
-    let fatal = problems.iter().filter(|it| it.fatal).count();
+    let fatal = problems.iter().filter(|it| it.is_fatal()).count();
     let previous_hash = current.map(|it| it.hash().to_string());
     let refused = EventKind::PolicyRefused { previous_hash, files: files.len(), problems: fatal };
     if let Err(error) = around.store.append(vec![around.event(refused, by)]).await {

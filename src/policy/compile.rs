@@ -61,7 +61,7 @@ pub(super) fn compile(
 ) -> Result<PolicySet, String> {
     let hash = hash(&generated.text, &rules)?;
     let said = Said::of(&rules, &texts)?;
-    let Generated { schema, text, actions, mut inputs, shapes, attributes, roles } = generated;
+    let Generated { schema, text, actions, mut inputs, shapes, attributes, roles, .. } = generated;
     let mut compiler = Compiler {
         rules: &rules,
         actions: &actions,

@@ -1,12 +1,15 @@
 //! An application's `schema.cedarschema`: extends the four principals and adds types. Merged as JSON, since Cedar
 //! refuses a second declaration of one entity type.
 
+mod expansion;
+
 use cedar_policy::SchemaFragment;
 use miette::Diagnostic as _;
 use serde_json::{Map, Value};
 
 use super::PolicyProblem;
-use super::problem::{SourceFile, is_bidirectional};
+use super::problem::{MAX_PROBLEMS, SourceFile, is_bidirectional};
+use super::scan::scan_schema;
 use crate::actor::ActorKind;
 
 /// The name of the file.
@@ -33,6 +36,9 @@ pub(super) fn merge(document: &mut Value, file: &SourceFile) -> Vec<PolicyProble
     if let Some(at) = file.text.find(is_bidirectional) {
         return vec![file.problem(at, "a character that changes the direction of text").help("remove it")];
     }
+    if let Err(it) = scan_schema(&file.text) {
+        return vec![file.problem(it.at, it.what).help(it.help)];
+    }
     let parsed = match SchemaFragment::from_cedarschema_str(file.text.trim_start_matches('\u{feff}')) {
         Ok((fragment, _)) => fragment.to_json_value().map_err(|it| file.problem(0, it.to_string())),
         Err(why) => {
@@ -41,6 +47,10 @@ pub(super) fn merge(document: &mut Value, file: &SourceFile) -> Vec<PolicyProble
         }
     };
     match parsed {
+        Ok(fragment) if !expansion::is_bounded(&fragment) => {
+            let what = "its types are too many, or too large where types within types are written out";
+            vec![file.problem(0, what).help("declare fewer attributes, and types that are less nested")]
+        }
         Ok(fragment) => Merger { document, file, problems: Vec::new() }.namespaces(&fragment),
         Err(problem) => vec![problem],
     }
@@ -74,7 +84,9 @@ impl Merger<'_> {
     }
 
     fn refuse(&mut self, word: &str, what: impl Into<String>, help: &str) {
-        self.problems.push(self.file.problem_at_word(0, word, what).help(help));
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(self.file.problem_at_word(0, word, what).help(help));
+        }
     }
 
     fn common_type(&mut self, namespace: &str, name: &str, kind: &Value) {
@@ -178,9 +190,9 @@ mod tests {
         1:6 `datetime` is the name of a type already
         1:8 `String` is the name of a type of Cedar
         1:6 `Role` is the name of a type already
-        0:0 failed to resolve type: Missing
+        1:21 failed to resolve type: Missing
         1:18 error parsing schema: unexpected end of input
-        0:0 no attribute can have the type of `User.wait`
+        1:17 no attribute can have the type of `User.wait`
         1:18 a character that changes the direction of text
         "#);
     }

@@ -6,11 +6,31 @@ use serde_json::{Map, Value, json};
 
 use super::types::{Member, Type};
 
-/// A path of the input that policies cannot see, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A path of the input of which policies see less than a call has, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LeftOut {
     pub(super) path: String,
     pub(super) why: String,
+}
+
+/// Where policies see a set instead of an array.
+pub(super) fn of_arrays(kind: &Type, path: &str) -> Vec<LeftOut> {
+    match kind {
+        Type::Set(element) => {
+            let why = "policies see a set: the order, the number and the repetitions of its elements are lost".into();
+            let own = LeftOut { path: path.to_owned(), why };
+            std::iter::once(own).chain(of_arrays(element, &format!("{path}/*"))).collect()
+        }
+        Type::Record(members) => {
+            members.iter().flat_map(|(name, it)| of_arrays(&it.kind, &below(path, name))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The JSON Pointer of a member.
+fn below(path: &str, name: &str) -> String {
+    format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The record type of a capability's input.
@@ -114,7 +134,7 @@ impl Mapper<'_> {
         let is_required = |name: &str| required.is_some_and(|it| it.iter().any(|it| it == name));
         let mut members = BTreeMap::new();
         for (name, schema) in properties {
-            let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let path = below(path, name);
             match self.map(schema, &path, defaults) {
                 Ok((kind, nullable)) => {
                     let filled = defaults && schema.get("default").is_some_and(|it| !it.is_null());

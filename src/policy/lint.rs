@@ -1,27 +1,38 @@
 //! What is wrong with policies that parse: strict validation against the generated schema, and the traps that Cedar's
 //! validator passes over.
 
+mod names;
+mod overflow;
+mod portion;
+mod warn;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cedar_policy::pst::{Clause, Expr, ResourceConstraint, Template, Var};
-use cedar_policy::{ActionConstraint, Policy, PolicySet, ValidationMode, ValidationWarning, Validator};
+use cedar_policy::{
+    ActionConstraint, Policy, PolicySet, ValidationError, ValidationMode, ValidationWarning, Validator,
+};
 
 use super::PolicyProblem;
 use super::parse::{help, label};
 use super::problem::{SourceFile, did_you_mean, find_word};
 use super::rules::{Kind, Origin, Rule};
 use super::schema::{CAPABILITY_FILE, Generated};
+use super::slice::{Scope, invoke_action};
 use super::tree::{body, children, condition, context_member, rebuild};
 use crate::capability::Governed;
 
 /// How far a policy may follow entities: `resource.requesterUser.department` is 2. What is further is not loaded.
 const MAX_DEREFERENCES: u32 = 2;
 
+const COMPARE: &str = "compare the name with the schema: `countersign policy schema`";
+
 pub(super) struct Linter<'a> {
     files: &'a [SourceFile],
     rules: &'a [Rule],
     generated: &'a Generated,
+    governed: &'a [Arc<Governed>],
     /// Id, and the application's entity that it acts on.
     capabilities: BTreeMap<&'a str, Option<&'a str>>,
     validator: Validator,
@@ -32,21 +43,30 @@ impl<'a> Linter<'a> {
         files: &'a [SourceFile],
         rules: &'a [Rule],
         generated: &'a Generated,
-        capabilities: &'a [Arc<Governed>],
+        governed: &'a [Arc<Governed>],
     ) -> Self {
         let entity = |it: &'a Arc<Governed>| it.meta.resource.as_ref().map(|it| it.entity.as_str());
-        let capabilities = capabilities.iter().map(|it| (it.id.as_str(), entity(it))).collect();
-        Self { files, rules, generated, capabilities, validator: Validator::new(generated.schema.clone()) }
+        let capabilities = governed.iter().map(|it| (it.id.as_str(), entity(it))).collect();
+        let validator = Validator::new(generated.schema.clone());
+        Self { files, rules, generated, governed, capabilities, validator }
     }
 
-    pub(super) fn check(&self) -> Vec<PolicyProblem> {
-        let mut problems = self.validate();
+    /// `None`: a thread could not start, or it ended early.
+    pub(super) fn check(&self) -> Option<Vec<PolicyProblem>> {
+        portion::in_turns(&portion::portions(self), |it| {
+            let narrow = it.schema(self).map(Validator::new);
+            self.check_portion(&it.rules, narrow.as_ref().unwrap_or(&self.validator))
+        })
+    }
+
+    fn check_portion(&self, rules: &[&Rule], validator: &Validator) -> Vec<PolicyProblem> {
+        let mut problems = self.validate(rules, validator);
         let mut probed = BTreeMap::new();
-        for rule in self.rules {
+        for rule in rules {
             self.literals(rule, &mut problems);
             if let Some(template) = body(&rule.policy) {
                 self.reach(rule, &template, &mut problems);
-                self.dead_has(rule, &template, &mut probed, &mut problems);
+                self.dead_has(rule, &template, (validator, &mut probed), &mut problems);
             }
         }
         problems
@@ -81,17 +101,17 @@ impl<'a> Linter<'a> {
         self.problem_at(rule, if found { &printed } else { word }, what)
     }
 
-    fn validate(&self) -> Vec<PolicyProblem> {
-        let Ok(all) = PolicySet::from_policies(self.rules.iter().map(|it| it.policy.clone())) else {
+    fn validate(&self, rules: &[&Rule], validator: &Validator) -> Vec<PolicyProblem> {
+        let Ok(all) = PolicySet::from_policies(rules.iter().map(|it| it.policy.clone())) else {
             return vec![PolicyProblem::of_file("", "two policies have one id").help("rename one of them")];
         };
-        let result = self.validator.validate_with_level(&all, ValidationMode::Strict, MAX_DEREFERENCES);
+        let result = validator.validate_with_level(&all, ValidationMode::Strict, MAX_DEREFERENCES);
         // Cedar reports once for each kind of request, in the order of a hash set
         let mut errors = BTreeSet::new();
         for it in result.validation_errors() {
             let (id, what) = (it.policy_id().to_string(), it.to_string());
-            let what = what.strip_prefix(&format!("for policy `{id}`, ")).map_or(what.clone(), str::to_owned);
-            errors.insert((id, label(it), what, help(it)));
+            let what = what.strip_prefix(&format!("for policy `{id}`")).map_or(&*what, |it| &it[2..]).to_owned();
+            errors.insert((id, label(it), what, self.help_of(it)));
         }
         let mut problems: Vec<PolicyProblem> = errors
             .iter()
@@ -126,7 +146,7 @@ impl<'a> Linter<'a> {
             ValidationWarning::BidiCharsInString(_) | ValidationWarning::BidiCharsInIdentifier(_) => {
                 Some(self.problem(rule, label(it), "a character that changes the direction of text").help("remove it"))
             }
-            other => Some(self.problem(rule, label(other), other.to_string()).maybe_help(help(other)).note()),
+            other => Some(self.problem(rule, label(other), other.to_string()).maybe_help(help(other)).warning()),
         }
     }
 
@@ -198,32 +218,85 @@ impl<'a> Linter<'a> {
         &self,
         rule: &Rule,
         template: &Template,
-        probed: &mut BTreeMap<String, bool>,
+        (validator, probed): (&Validator, &mut BTreeMap<String, bool>),
         problems: &mut Vec<PolicyProblem>,
     ) {
         let mut todo: Vec<&Arc<Expr>> = template.clauses().iter().map(condition).collect();
         while let Some(expr) = todo.pop() {
             todo.extend(children(expr));
-            let Expr::HasAttr { attrs, .. } = &**expr else { continue };
+            let Expr::HasAttr { expr: base, attrs } = &**expr else { continue };
             let Some(probe) = probe(template, expr) else { continue };
             let key = probe.to_string();
-            let dead = *probed.entry(key).or_insert_with(|| self.is_impossible(probe));
+            let dead = *probed.entry(key).or_insert_with(|| is_impossible(validator, probe));
             // a policy that is dead as a whole is reported already, and a memberless group kills every probe
             if dead && !self.is_memberless(rule) {
                 let what = format!("`{expr}` is false for every request");
                 problems.push(
-                    self.problem_at_expr(rule, expr, attrs.last(), what).help("compare the name with the schema"),
+                    self.problem_at_expr(rule, expr, attrs.last(), what).help(COMPARE).maybe_help(self.near_member(
+                        rule,
+                        base,
+                        &attrs.head,
+                    )),
                 );
             }
         }
     }
 
-    fn is_impossible(&self, policy: Policy) -> bool {
-        let Ok(set) = PolicySet::from_policies([policy]) else { return false };
-        let result = self.validator.validate(&set, ValidationMode::Strict);
-        result.validation_passed()
-            && result.validation_warnings().any(|it| matches!(it, ValidationWarning::ImpossiblePolicy(_)))
+    /// The next step: what was probably meant. Cedar's own advice names something however far it is.
+    fn help_of(&self, error: &ValidationError) -> Option<String> {
+        let (text, advice) = (error.to_string(), help(error));
+        let quoted = text.split('`').rev().nth(1).unwrap_or_default();
+        match error {
+            ValidationError::UnrecognizedActionId(_) => {
+                let known: Vec<String> = self.generated.actions.iter().map(|it| it.uid().to_string()).collect();
+                did_you_mean(quoted, known.iter().map(String::as_str)).or_else(|| Some(COMPARE.into()))
+            }
+            ValidationError::InvalidEnumEntity(_) => {
+                let written = quoted.trim_matches('"');
+                did_you_mean(written, self.generated.roles.iter().flatten().map(String::as_str)).or(advice)
+            }
+            ValidationError::UnsafeAttributeAccess(_) => self.help_of_member(&text, advice),
+            _ => advice,
+        }
     }
+
+    /// For a member that only some inputs have, which.
+    fn help_of_member(&self, text: &str, advice: Option<String>) -> Option<String> {
+        let written = text.split('`').nth(3).unwrap_or_default();
+        let path: Vec<&str> = written.split('.').collect();
+        if let Some((&"input", member)) = path.split_first()
+            && let Some(id) = names::inputs_with(self.generated, member).first()
+        {
+            return Some(format!("name the actions whose input has it, such as `Action::\"{id}\"`"));
+        }
+        let is_far = |it: &str| {
+            let offered = it.strip_prefix("did you mean `").and_then(|it| it.strip_suffix("`?"));
+            offered.is_some_and(|it| path.last().is_none_or(|name| did_you_mean(name, [it]).is_none()))
+        };
+        if advice.as_deref().is_some_and(is_far) { Some(COMPARE.into()) } else { advice }
+    }
+
+    /// The capabilities whose calls a rule can apply to, by its action.
+    fn reached(&self, rule: &Rule) -> impl Iterator<Item = &'a Arc<Governed>> {
+        self.governed.iter().filter(|it| self.invokes(rule, it))
+    }
+
+    fn invokes(&self, rule: &Rule, capability: &Governed) -> bool {
+        let scope = Scope::new(&self.generated.actions);
+        invoke_action(&capability.id).is_some_and(|it| scope.invokes(rule, &it))
+    }
+
+    fn near_member(&self, rule: &Rule, base: &Expr, name: &str) -> Option<String> {
+        let known = names::members(base, self.generated, self.reached(rule).map(|it| it.id.as_str()));
+        did_you_mean(name, known)
+    }
+}
+
+fn is_impossible(validator: &Validator, policy: Policy) -> bool {
+    let Ok(set) = PolicySet::from_policies([policy]) else { return false };
+    let result = validator.validate(&set, ValidationMode::Strict);
+    result.validation_passed()
+        && result.validation_warnings().any(|it| matches!(it, ValidationWarning::ImpossiblePolicy(_)))
 }
 
 fn may_hide_by(expr: &Expr) -> bool {

@@ -11,11 +11,13 @@ use super::rules::{self, Kind, Rule};
 use super::schema::{CAPABILITY_FILE, Generated, generate};
 use super::slice::{Scope, invoke_action, manage_action};
 use super::source::Sources;
-use super::{ManageAction, PolicyProblem, PolicySet, Said, Texts, approvers, extend, parse};
+#[cfg(feature = "cli")]
+use super::{Kept, SchemaFile};
+use super::{ManageAction, PolicyProblem, PolicySet, Said, Texts, approvers, extend, parse, schema_file};
 use crate::capability::Governed;
 
 /// Enough for whatever passes the caps, in a debug build too.
-const STACK: usize = 64 << 20;
+pub(super) const STACK: usize = 64 << 20;
 
 pub(super) type Loaded = Result<(PolicySet, Vec<PolicyProblem>), Vec<PolicyProblem>>;
 
@@ -26,10 +28,12 @@ pub(super) fn load(source: &super::PolicySource, capabilities: &[Arc<Governed>])
 
 pub(super) fn load_read(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     let name = sources.name.clone();
-    roomy(|| build(sources, capabilities)).unwrap_or_else(|| {
-        let what = "the policies could not be checked: their thread could not start, or it ended early";
-        Err(vec![PolicyProblem::of_file(name, what).help("give the process 64 MiB of memory and another thread")])
-    })
+    roomy(|| build(sources, capabilities)).unwrap_or_else(|| Err(vec![no_room(name)]))
+}
+
+fn no_room(name: String) -> PolicyProblem {
+    let what = "the policies could not be checked: their thread could not start, or it ended early";
+    PolicyProblem::of_file(name, what).help("give the process 64 MiB of memory and another thread")
 }
 
 /// What the files say, without a look at the capabilities.
@@ -55,7 +59,7 @@ pub(super) fn roomy<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
 }
 
 fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
-    let Sources { policies: files, extension, mut problems, name, .. } = sources;
+    let Sources { policies: files, extension, kept_schema, mut problems, name, .. } = sources;
     if problems.iter().any(|it| it.file == name) {
         return Err(settle(problems)); // nothing could be read: the rest would only follow from that
     }
@@ -66,27 +70,52 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
         problems.extend(schema_problems);
     }
     problems.extend(parse_problems);
-    if rules.is_empty() && !problems.iter().any(|it| it.fatal) {
+    if rules.is_empty() && !problems.iter().any(|it| it.is_fatal()) {
         let what = "there are no policies, so every call is denied";
-        problems.push(PolicyProblem::of_file(&name, what).help("add a `.cedar` file with a permit").note());
+        problems.push(PolicyProblem::of_file(&name, what).help("add a `.cedar` file with a permit").warning());
     }
     add_capability_gates(&mut rules, capabilities, &mut problems);
     rules.sort_by(|one, two| one.id.cmp(&two.id));
     // without the application's schema every use of its types would be reported
     let Some(generated) = generated.filter(|_| !unreadable_schema) else { return Err(settle(problems)) };
+    let is_stale = kept_schema.is_some_and(|it| !schema_file::is_current(&it, &schema_file::text(&generated)));
+    problems.extend(is_stale.then(schema_file::stale));
     let linter = Linter::new(&files, &rules, &generated, capabilities);
-    problems.extend(linter.check());
-    if !problems.iter().any(|it| it.fatal) {
+    let Some(found) = linter.check() else { return Err(vec![no_room(name)]) };
+    problems.extend(found);
+    if !problems.iter().any(|it| it.is_fatal()) {
         problems.extend(ungivable(&linter, &rules, &generated, capabilities));
+        problems.extend(linter.warnings());
     }
     let problems = settle(problems);
-    if problems.iter().any(|it| it.fatal) {
+    if problems.iter().any(|it| it.is_fatal()) {
         return Err(problems);
     }
     match compile(generated, rules, capabilities, texts(files, extension)) {
         Ok(set) => Ok((set, problems)),
         Err(what) => Err(vec![PolicyProblem::of_file(name, what).help("report this as a fault of the engine")]),
     }
+}
+
+/// The generated schema. Policies that do not load are no reason to be without: they are corrected by it.
+#[cfg(feature = "cli")]
+pub(super) fn schema(sources: Sources, capabilities: &[Arc<Governed>]) -> Result<SchemaFile, Vec<PolicyProblem>> {
+    let Sources { extension, kept_schema, mut problems, name, .. } = sources;
+    problems.retain(|it| it.file == name || it.file == extend::FILE);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let Some((generated, problems)) = roomy(|| generate(capabilities, extension.as_ref())) else {
+        return Err(vec![no_room(name)]);
+    };
+    let Some(generated) = generated else { return Err(settle(problems)) };
+    let text = schema_file::text(&generated);
+    let kept = match kept_schema {
+        None => Kept::Absent,
+        Some(it) if schema_file::is_current(&it, &text) => Kept::Current,
+        Some(_) => Kept::Stale,
+    };
+    Ok(SchemaFile { text, unseen: schema_file::unseen(&generated), kept })
 }
 
 fn add_capability_gates(rules: &mut Vec<Rule>, capabilities: &[Arc<Governed>], problems: &mut Vec<PolicyProblem>) {

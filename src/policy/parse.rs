@@ -7,7 +7,7 @@ use cedar_policy::{ParseErrors, Policy, PolicyId};
 use miette::Diagnostic;
 
 use super::PolicyProblem;
-use super::problem::{SourceFile, is_bidirectional};
+use super::problem::{MAX_PROBLEMS, SourceFile, is_bidirectional};
 use super::rules::{self, Origin, Place, Rule};
 use super::scan::{Span, scan};
 use super::tree;
@@ -46,21 +46,29 @@ impl Parser {
             }
             line_start += line.len();
         }
+        let before = self.problems.len();
+        let (mut line, mut at) = (1, 0);
         for span in spans {
-            match self.policy(index, file, span) {
+            if self.problems.len() >= before + MAX_PROBLEMS {
+                let what = format!("{MAX_PROBLEMS} problems: what follows was not read");
+                return self.problems.push(file.problem(span.start, what).help("correct those before it"));
+            }
+            line += file.text[at..span.start].matches('\n').count();
+            at = span.start;
+            match self.policy(index, file, span, line) {
                 Ok(rule) => self.rules.push(rule),
                 Err(problems) => self.problems.extend(problems),
             }
         }
     }
 
-    fn policy(&mut self, index: usize, file: &SourceFile, span: Span) -> Result<Rule, Vec<PolicyProblem>> {
+    fn policy(&mut self, index: usize, file: &SourceFile, span: Span, line: usize) -> Result<Rule, Vec<PolicyProblem>> {
         let start = span.start;
         // refuses templates, which never evaluate: a forbid that is one would protect nothing
         let policy = Policy::parse(None, &file.text[span]).map_err(|it| syntax(file, start, &it))?;
         let (id, kind) = rules::read(&policy, file, start)?;
         let problem = |what: String, help: &str| vec![file.problem(start, what).policy(&id).help(help)];
-        let place = Place { file: file.name.as_str().into(), line: file.problem(start, "").line };
+        let place = Place { file: file.name.as_str().into(), line };
         if let Some(first) = self.ids.get(&id) {
             return Err(problem(format!("the id `{id}` is also at {first}"), "ids are unique in the whole set"));
         }

@@ -1,6 +1,6 @@
 //! Files of a policy set, places in them, and what is wrong there.
 
-use super::PolicyProblem;
+use super::{PolicyProblem, Severity};
 
 /// A file as it was read.
 pub(crate) struct SourceFile {
@@ -9,6 +9,10 @@ pub(crate) struct SourceFile {
 }
 
 const MAX_EXCERPT: usize = 120;
+/// The most problems of one file: each place is searched for.
+pub(super) const MAX_PROBLEMS: usize = 200;
+/// The most characters of a problem's texts.
+const MAX_TEXT: usize = 1_000;
 
 impl PolicyProblem {
     /// A problem of a whole file.
@@ -21,7 +25,7 @@ impl PolicyProblem {
             what: what.into(),
             help: None,
             excerpt: None,
-            fatal: true,
+            severity: Severity::Error,
         }
     }
 
@@ -41,9 +45,13 @@ impl PolicyProblem {
     }
 
     /// Only a note: the set loads all the same.
-    pub(super) fn note(mut self) -> Self {
-        self.fatal = false;
-        self
+    pub(super) fn note(self) -> Self {
+        Self { severity: Severity::Note, ..self }
+    }
+
+    /// Only a warning: the set loads all the same.
+    pub(super) fn warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
     }
 }
 
@@ -82,7 +90,7 @@ pub(super) fn is_bidirectional(it: char) -> bool {
 }
 
 /// One line of at most 120 characters that does nothing to a terminal.
-fn printable(line: &str) -> String {
+pub(super) fn printable(line: &str) -> String {
     let mut out = String::new();
     for it in line.chars().take(MAX_EXCERPT) {
         if it == '\t' {
@@ -99,7 +107,9 @@ fn printable(line: &str) -> String {
 /// Sorted, and one for each place: what is wrong there first often causes the rest.
 pub(super) fn settle(mut problems: Vec<PolicyProblem>) -> Vec<PolicyProblem> {
     let place = |it: &PolicyProblem| (it.file.clone(), it.line, it.column);
-    problems.sort_by(|one, two| place(one).cmp(&place(two)).then(two.fatal.cmp(&one.fatal)).then_with(|| one.cmp(two)));
+    problems.sort_by(|one, two| {
+        place(one).cmp(&place(two)).then(one.severity.cmp(&two.severity)).then_with(|| one.cmp(two))
+    });
     problems.dedup();
     let mut out: Vec<(PolicyProblem, usize)> = Vec::new();
     for problem in problems {
@@ -108,7 +118,18 @@ pub(super) fn settle(mut problems: Vec<PolicyProblem>) -> Vec<PolicyProblem> {
             _ => out.push((problem, 0)),
         }
     }
-    out.into_iter().map(|(it, more)| with_count(it, more)).collect()
+    out.into_iter().map(|(it, more)| with_count(clipped(it), more)).collect()
+}
+
+/// Cedar repeats what is written, whatever its length.
+fn clipped(mut problem: PolicyProblem) -> PolicyProblem {
+    for text in std::iter::once(&mut problem.what).chain(&mut problem.help).chain(&mut problem.policy) {
+        if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+            text.truncate(end);
+            text.push_str("..");
+        }
+    }
+    problem
 }
 
 fn with_count(mut problem: PolicyProblem, more: usize) -> PolicyProblem {
@@ -166,6 +187,6 @@ mod tests {
         let shown = settle(problems);
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].what, "an error (and 1 more here)");
-        assert!(shown[0].fatal);
+        assert!(shown[0].is_fatal());
     }
 }

@@ -8,9 +8,9 @@ use cedar_policy::pst::{ActionConstraint, PrincipalConstraint, ResourceConstrain
 use cedar_policy::{Effect, Policy};
 use serde::Serialize;
 
-use super::PolicyProblem;
 use super::problem::{SourceFile, did_you_mean};
 use super::schema::CAPABILITY_FILE;
+use super::{PolicyProblem, tree};
 use crate::audit::{PolicyRef, Requirement};
 use crate::capability::{ApprovalRule, Governed};
 
@@ -239,12 +239,7 @@ fn capability_gate(capability: &Governed, approval: &ApprovalRule) -> Result<Rul
         ("expires_in", format!("{}s", approval.expires_in.as_secs())),
         ("reason", reason.clone()),
     ];
-    let action = cedar_policy::pst::EntityUID {
-        ty: cedar_policy::pst::EntityType::from_name(
-            cedar_policy::pst::Name::unqualified("Action").map_err(|it| it.to_string())?,
-        ),
-        eid: capability.id.as_str().into(),
-    };
+    let action = tree::action(&capability.id).ok_or("`Action` is no type")?;
     let template = Template::new(
         id.as_str(),
         cedar_policy::pst::Effect::Forbid,

@@ -7,7 +7,7 @@
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// The most brackets and `if`s that are open at one place.
 const MAX_NESTING: usize = 64;
-/// The most operators and keywords in all open brackets together.
+/// The most operators, calls, indices and keywords in all open brackets together.
 const MAX_OPERATORS: usize = 1_024;
 
 /// The bytes of one policy, with its `;`.
@@ -24,12 +24,7 @@ pub(super) struct Excess {
 /// One pass over the bytes. `;` ends a policy wherever it is outside strings and comments: the grammar has no other use
 /// for it.
 pub(super) fn scan(text: &str) -> Result<Vec<Span>, Excess> {
-    if text.len() > MAX_BYTES {
-        let what = format!("the file has {} bytes, and at most {MAX_BYTES} are read", text.len());
-        return Err(Excess { at: 0, what, help: "split the file" });
-    }
-    let mut scanner =
-        Scanner { bytes: text.as_bytes(), at: 0, start: None, spans: Vec::new(), open: vec![Level::default()] };
+    let mut scanner = Scanner::new(text)?;
     if text.starts_with('\u{feff}') {
         scanner.at = '\u{feff}'.len_utf8(); // a byte-order mark is no token to Cedar
     }
@@ -40,6 +35,23 @@ pub(super) fn scan(text: &str) -> Result<Vec<Span>, Excess> {
         scanner.spans.push(start..text.len()); // the `;` is missing, and Cedar will say so
     }
     Ok(scanner.spans)
+}
+
+/// The same caps for the text of a schema, whose parser recurses too. It knows one bracket more.
+pub(super) fn scan_schema(text: &str) -> Result<(), Excess> {
+    let mut scanner = Scanner::new(text)?;
+    while let Some(byte) = scanner.bytes.get(scanner.at).copied() {
+        match byte {
+            b'/' if scanner.bytes.get(scanner.at + 1) == Some(&b'/') => scanner.skip(|it| it != b'\n' && it != b'\r'),
+            b'"' => scanner.string(),
+            b'(' | b'[' | b'{' | b'<' => scanner.open.push(Level::default()),
+            b')' | b']' | b'}' | b'>' if scanner.open.len() > 1 => drop(scanner.open.pop()),
+            _ => {}
+        }
+        scanner.check(scanner.at)?;
+        scanner.at += 1;
+    }
+    Ok(())
 }
 
 /// What is in one open bracket.
@@ -58,7 +70,15 @@ struct Scanner<'a> {
     open: Vec<Level>,
 }
 
-impl Scanner<'_> {
+impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Result<Self, Excess> {
+        if text.len() > MAX_BYTES {
+            let what = format!("the file has {} bytes, and at most {MAX_BYTES} are read", text.len());
+            return Err(Excess { at: 0, what, help: "split the file" });
+        }
+        Ok(Self { bytes: text.as_bytes(), at: 0, start: None, spans: Vec::new(), open: vec![Level::default()] })
+    }
+
     fn step(&mut self) -> Result<(), Excess> {
         let (at, byte, next) = (self.at, self.bytes[self.at], self.bytes.get(self.at + 1).copied());
         if byte.is_ascii_whitespace() {
@@ -72,7 +92,7 @@ impl Scanner<'_> {
         let start = *self.start.get_or_insert(at);
         match byte {
             b'"' => self.string(),
-            b'(' | b'[' | b'{' => self.open.push(Level::default()),
+            b'(' | b'[' | b'{' => self.bracket(byte),
             b')' | b']' | b'}' if self.open.len() > 1 => drop(self.open.pop()),
             b';' => {
                 self.spans.push(start..at + 1);
@@ -121,6 +141,14 @@ impl Scanner<'_> {
         if pair {
             self.at += 1;
         }
+    }
+
+    /// A call and an index are operators too, and `a["b"]["c"]..` goes down as far as `a.b.c..`.
+    fn bracket(&mut self, byte: u8) {
+        if byte != b'{' {
+            self.level().operators += 1;
+        }
+        self.open.push(Level::default());
     }
 
     fn level(&mut self) -> &mut Level {
@@ -174,8 +202,8 @@ mod tests {
         assert!(scan(&ifs(63)).is_ok());
         assert!(scan(&ifs(64)).is_err());
         let chain = |n: usize| condition(&format!("true{}", " && true".repeat(n)));
-        assert!(scan(&chain(1_023)).is_ok()); // and one for `when`
-        assert_eq!(scan(&chain(1_024)).unwrap_err().what, "more than 1024 operators in one expression");
+        assert!(scan(&chain(1_022)).is_ok()); // and one for `when`, and one for the scope's bracket
+        assert_eq!(scan(&chain(1_023)).unwrap_err().what, "more than 1024 operators in one expression");
         assert!(scan(&"!".repeat(1_025)).is_err());
         assert!(scan(&" ".repeat(MAX_BYTES)).is_ok());
         assert!(scan(&" ".repeat(MAX_BYTES + 1)).is_err());

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cedar_policy::{Entities, EntityTypeName, Schema, SchemaFragment};
+use cedar_policy::{Entities, EntityTypeName, EntityUid, Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
 
 use super::gather::{Shape, Shapes};
-use super::input::{LeftOut, of_input};
+use super::input::{LeftOut, of_arrays, of_input};
 use super::problem::{SourceFile, did_you_mean};
 use super::types::{Member, Type, named, record};
+use super::value::uid;
 use super::{ManageAction, PolicyProblem, extend};
 use crate::CapabilityId;
 use crate::actor::ActorKind;
@@ -30,9 +31,13 @@ pub(super) const PRINCIPAL_ATTRIBUTES: [(&str, bool); 4] =
 pub(super) struct Generated {
     pub(super) schema: Schema,
     pub(super) text: String,
+    /// What the schema was made from.
+    document: Value,
     /// Every action and group. An action that is left out of the entities is in no group, silently.
     pub(super) actions: Entities,
     pub(super) inputs: HashMap<CapabilityId, Type>,
+    /// Per capability what policies miss of its input, by path.
+    pub(super) unseen: BTreeMap<String, Vec<LeftOut>>,
     pub(super) shapes: Shapes,
     /// Per kind of principal, the attributes that the application declares.
     pub(super) attributes: HashMap<&'static str, BTreeMap<String, Member>>,
@@ -52,20 +57,25 @@ pub(super) fn generate(
     }
     let inputs = add_capabilities(&mut document, capabilities, &mut problems);
     document["Countersign"] = management();
-    if problems.iter().any(|it| it.fatal) {
+    if problems.iter().any(|it| it.is_fatal()) {
         return (None, problems);
     }
     match compile(&document, inputs) {
         Ok(generated) => (Some(generated), problems),
         Err(mut why) => {
-            why.file = extension.map_or(SCHEMA_FILE.into(), |it| it.name.clone());
+            if let Some(file) = extension {
+                // it ends with the name that is at fault
+                let word = why.what.rsplit([' ', '`', '.']).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
+                let help = why.help.take();
+                *why = file.problem_at_word(0, &word, why.what).maybe_help(help);
+            }
             problems.push(*why);
             (None, problems)
         }
     }
 }
 
-fn compile(document: &Value, inputs: HashMap<CapabilityId, Type>) -> Result<Generated, Box<PolicyProblem>> {
+fn compile(document: &Value, (inputs, unseen): Inputs) -> Result<Generated, Box<PolicyProblem>> {
     let wrong = |it: &dyn std::error::Error| {
         let cause = it.source().map_or_else(String::new, |it| format!(": {it}"));
         let problem = PolicyProblem::of_file(SCHEMA_FILE, format!("{it}{cause}"));
@@ -78,7 +88,36 @@ fn compile(document: &Value, inputs: HashMap<CapabilityId, Type>) -> Result<Gene
     let listed = document[""]["entityTypes"]["Role"]["enum"].as_array();
     let roles = listed.map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     let shapes = shapes(document)?;
-    Ok(Generated { attributes: declared_attributes(&shapes), schema, text, actions, inputs, shapes, roles })
+    Ok(Generated {
+        attributes: declared_attributes(&shapes),
+        schema,
+        text,
+        document: document.clone(),
+        actions,
+        inputs,
+        unseen,
+        shapes,
+        roles,
+    })
+}
+
+impl Generated {
+    /// The same schema for requests of these actions only. The others keep their names and groups.
+    pub(super) fn narrowed(&self, keep: impl Fn(&EntityUid) -> bool) -> Option<Schema> {
+        let mut document = Map::new();
+        for (namespace, all) in self.document.as_object()? {
+            let mut declared = all.clone();
+            let kind = if namespace.is_empty() { "Action".into() } else { format!("{namespace}::Action") };
+            let kind: EntityTypeName = kind.parse().ok()?;
+            for (id, action) in declared["actions"].as_object_mut().into_iter().flatten() {
+                if let Some(it) = action.as_object_mut().filter(|_| !keep(&uid(&kind, id))) {
+                    it.remove("appliesTo");
+                }
+            }
+            document.insert(namespace.clone(), declared);
+        }
+        Schema::from_json_value(Value::Object(document)).ok()
+    }
 }
 
 /// What an application declares of the principals.
@@ -145,12 +184,12 @@ fn general_groups() -> BTreeSet<String> {
     effects.into_iter().chain(risks).chain(["invoke".to_owned()]).collect()
 }
 
-fn add_capabilities(
-    document: &mut Value,
-    capabilities: &[Arc<Governed>],
-    problems: &mut Vec<PolicyProblem>,
-) -> HashMap<CapabilityId, Type> {
-    let (mut inputs, mut all_groups, mut actions) = (HashMap::new(), general_groups(), Map::new());
+/// The types of the inputs, and what they leave out.
+type Inputs = (HashMap<CapabilityId, Type>, BTreeMap<String, Vec<LeftOut>>);
+
+fn add_capabilities(document: &mut Value, capabilities: &[Arc<Governed>], problems: &mut Vec<PolicyProblem>) -> Inputs {
+    let (mut inputs, mut unseen) = Inputs::default();
+    let (mut all_groups, mut actions) = (general_groups(), Map::new());
     for capability in capabilities {
         let mut left_out = Vec::new();
         let input = of_input(&capability.input_schema, &mut left_out);
@@ -159,6 +198,9 @@ fn add_capabilities(
         let resource = resource_type(document, capability, problems);
         actions.insert(capability.id.to_string(), action(&groups, &resource, invoke_context(&input)));
         all_groups.extend(groups);
+        left_out.extend(of_arrays(&input, ""));
+        left_out.sort();
+        unseen.insert(capability.id.to_string(), left_out);
         inputs.insert(capability.id.clone(), input);
     }
     for group in all_groups {
@@ -169,7 +211,7 @@ fn add_capabilities(
         actions.insert(group, json!({}));
     }
     document[""]["actions"] = Value::Object(actions);
-    inputs
+    (inputs, unseen)
 }
 
 fn invisible(capability: &CapabilityId, it: &LeftOut) -> PolicyProblem {
@@ -294,7 +336,7 @@ mod tests {
         let input = json!({"type": "object", "properties": {"meta": {"type": "object"}, "n": {"type": "number"}}});
         let (generated, problems) = generate(&[capability("a.b", SideEffect::Read, Risk::Low, input)], None);
         assert!(generated.is_some());
-        assert!(problems.iter().all(|it| !it.fatal));
+        assert!(problems.iter().all(|it| !it.is_fatal()));
         let lines: Vec<&str> = problems.iter().map(|it| it.what.as_str()).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         policies cannot see `/meta` in the input of `a.b`: it is a map
@@ -323,7 +365,8 @@ mod tests {
         let all = [testing::on_entity(capability("orders.get", SideEffect::Read, Risk::Low, json!({})), "Ordr")];
         let (generated, problems) = generate(&all, Some(&extension("entity Order;")));
         assert!(generated.is_none());
-        let fatal: Vec<_> = problems.iter().filter(|it| it.fatal).map(|it| (&*it.what, it.help.as_deref())).collect();
+        let fatal: Vec<_> =
+            problems.iter().filter(|it| it.is_fatal()).map(|it| (&*it.what, it.help.as_deref())).collect();
         assert_eq!(
             fatal,
             [(

@@ -44,7 +44,7 @@ impl<'a> Scope<'a> {
         names_it && self.covers(rule, action)
     }
 
-    fn covers(&self, rule: &Rule, action: &EntityUid) -> bool {
+    pub(super) fn covers(&self, rule: &Rule, action: &EntityUid) -> bool {
         match rule.policy.action_constraint() {
             ActionConstraint::Any => true,
             ActionConstraint::Eq(it) => it == *action,

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::problem::SourceFile;
 use super::scan::MAX_BYTES;
-use super::{PolicyProblem, PolicySource, extend};
+use super::{PolicyProblem, PolicySource, extend, schema_file};
 use crate::audit::hex;
 
 /// The most files of a set, and the most bytes of all of them together.
@@ -18,12 +18,16 @@ const MAX_SET_BYTES: usize = 16 << 20;
 
 /// Directories beside the policies: cases for `policy test`, statements for `policy prove`.
 const BESIDE: [&str; 2] = ["tests", "invariants"];
+/// The most bytes that are read of a generated schema: it grows with the capabilities.
+const MAX_SCHEMA_BYTES: usize = 16 << 20;
 
 /// The files of a set, sorted by name.
 #[derive(Default)]
 pub(super) struct Sources {
     pub(super) policies: Vec<SourceFile>,
     pub(super) extension: Option<SourceFile>,
+    /// The generated schema as it is kept beside the policies: compared, and never read as a part of the set.
+    pub(super) kept_schema: Option<SourceFile>,
     pub(super) problems: Vec<PolicyProblem>,
     /// What the whole set is called.
     pub(super) name: String,
@@ -71,7 +75,10 @@ fn from_directory(path: &Path) -> Sources {
         // dot entries are how volumes and editors keep their own files
         let is_passed_over = name.starts_with('.') || BESIDE.contains(&&*name) && entry.path().is_dir();
         if !is_passed_over {
-            sources.add(&name, || read_file(&entry.path()));
+            sources.add(&name, || match &*name {
+                schema_file::FILE => read_at_most(&entry.path(), MAX_SCHEMA_BYTES),
+                _ => read_file(&entry.path()),
+            });
         }
     }
     sources
@@ -116,6 +123,9 @@ impl Sources {
 
     fn add(&mut self, name: &str, read: impl FnOnce() -> io::Result<String>) {
         let is_policy = Path::new(name).extension().is_some_and(|it| it == "cedar") && !name.contains('/');
+        if name == schema_file::FILE {
+            return self.keep_schema(read());
+        }
         if !is_policy && name != extend::FILE {
             let what = "it is neither a `.cedar` file nor `schema.cedarschema` nor `tests` nor `invariants`";
             self.problems.push(PolicyProblem::of_file(name, what).help("rename it, or move it out of the directory"));
@@ -137,17 +147,26 @@ impl Sources {
             }
         }
     }
+
+    /// One that cannot be read is as good as stale: nothing depends on it.
+    fn keep_schema(&mut self, read: io::Result<String>) {
+        self.kept_schema = Some(SourceFile { name: schema_file::FILE.into(), text: read.unwrap_or_default() });
+    }
 }
 
 /// Follows links (volumes are made of them), and never waits for a pipe.
 pub(crate) fn read_file(path: &Path) -> io::Result<String> {
+    read_at_most(path, MAX_BYTES)
+}
+
+fn read_at_most(path: &Path, bytes: usize) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
     let mut text = String::new();
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let limit = u64::try_from(bytes).unwrap_or(u64::MAX);
     let read = File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
-    if read > MAX_BYTES { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
+    if read > bytes { Err(io::Error::other("it has more than 1 MiB")) } else { Ok(text) }
 }
 
 #[cfg(test)]
@@ -161,6 +180,7 @@ mod tests {
         put("b.cedar", b"// b");
         put("a.cedar", b"// a");
         put("schema.cedarschema", b"entity Order;");
+        put("countersign.cedarschema", b"entity Generated;");
         put("rules.cedar.txt", b"");
         put("README", b"");
         put("binary.cedar", &[0xff]);
@@ -173,7 +193,8 @@ mod tests {
         let sources = read(&PolicySource::Directory(dir.path().into()));
         let names: Vec<&str> = sources.policies.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a.cedar", "b.cedar"]);
-        assert!(sources.extension.is_some());
+        assert!(sources.extension.is_some_and(|it| it.text == "entity Order;"));
+        assert!(sources.kept_schema.is_some_and(|it| it.text == "entity Generated;"));
         let mut lines: Vec<String> = sources.problems.iter().map(|it| format!("{}: {}", it.file, it.what)).collect();
         lines.sort();
         insta::assert_snapshot!(lines.join("\n"), @r#"

@@ -9,7 +9,7 @@ use super::load::load;
 use super::problem::SourceFile;
 use super::rules::{self, Origin, Place, Rule};
 use super::types::{Member, Type};
-use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, extend};
+use super::{Case, Covers, Gathered, PolicyProblem, PolicySet, PolicySource, Severity, extend};
 use crate::actor::{Actor, Identity, Surface};
 use crate::capability::{ApprovalRule, Capability, Governed, ResourceMapping, Risk, SideEffect};
 use crate::clock::Timestamp;
@@ -48,6 +48,11 @@ pub(super) fn capability(id: &str, side_effect: SideEffect, risk: Risk, input: V
 pub(super) fn change(mut capability: Arc<Governed>, change: impl FnOnce(&mut Governed)) -> Arc<Governed> {
     Arc::get_mut(&mut capability).map(change);
     capability
+}
+
+/// Exposed nowhere.
+pub(super) fn staged(it: Arc<Governed>) -> Arc<Governed> {
+    change(it, |it| it.meta.expose.clear())
 }
 
 pub(super) fn tagged(it: Arc<Governed>, tags: &[&str]) -> Arc<Governed> {
@@ -111,7 +116,11 @@ pub(super) fn set(text: &str) -> PolicySet {
 /// One line a problem.
 pub(super) fn show(problems: &[PolicyProblem]) -> String {
     let line = |it: &PolicyProblem| {
-        let weight = if it.fatal { "error" } else { "note" };
+        let weight = match it.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
         let id = it.policy.as_deref().map(|it| format!(" [{it}]")).unwrap_or_default();
         let help = it.help.as_deref().map(|it| format!(" -- {it}")).unwrap_or_default();
         format!("{weight} {}:{}:{}{id} {}{help}", it.file, it.line, it.column, it.what)

@@ -1,5 +1,6 @@
 //! Whole policy sets: loading them, deciding with them, and random ones against evaluators that do it by the book.
 
+mod checking;
 mod deciding;
 mod discovering;
 #[cfg(feature = "cli")]
@@ -8,3 +9,4 @@ mod loading;
 mod managing;
 mod random;
 mod reference;
+mod stack;

@@ -22,6 +22,12 @@ pub(super) fn rebuild(template: Template) -> Option<Policy> {
     Policy::from_pst(pst::Policy::Static(policy)).ok()
 }
 
+/// A capability's action.
+pub(super) fn action(capability: &str) -> Option<pst::EntityUID> {
+    let kind = pst::EntityType::from_name(pst::Name::unqualified("Action").ok()?);
+    Some(pst::EntityUID { ty: kind, eid: capability.into() })
+}
+
 /// The expression of a `when` or `unless`.
 pub(super) fn condition(clause: &Clause) -> &Arc<Expr> {
     match clause {

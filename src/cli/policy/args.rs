@@ -19,6 +19,8 @@ pub(super) enum PolicyCommand {
     Check(Check),
     /// Say why a call comes out as it does: a call that nobody makes, or one on record
     Explain(Box<Explain>),
+    /// Print the schema that policies are checked against, with what they cannot see of each input
+    Schema(Schema),
     /// See which policy sets were active, newest first: since when, what changed, who did it
     History(History),
     /// Make a set of policies the active one, for every process
@@ -84,6 +86,21 @@ pub(super) struct Rollback {
 pub(super) struct Check {
     /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
     pub(super) dir: Option<PathBuf>,
+    /// Exit with 3 for warnings too; notes are none
+    #[arg(long)]
+    pub(super) deny_warnings: bool,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Schema {
+    /// A directory of `*.cedar` files, whose `schema.cedarschema` is a part of it (default: the demo's, compiled in)
+    #[arg(long, value_name = "DIR")]
+    pub(super) policies: Option<PathBuf>,
+    /// Write it to `countersign.cedarschema` in that directory, unless that is what it says already
+    #[arg(long, requires = "policies")]
+    pub(super) write: bool,
     #[command(flatten)]
     pub(super) format: Format,
 }
@@ -225,6 +242,7 @@ impl Policy {
             PolicyCommand::Test(it) => &it.format,
             #[cfg(feature = "prove")]
             PolicyCommand::Prove(it) => &it.format,
+            PolicyCommand::Schema(it) => &it.format,
         }
     }
 }

@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use super::super::screen::{ERROR, FAINT, HINT, WARNING, plain};
-use crate::PolicyProblem;
+use crate::{PolicyProblem, Severity};
 
 /// Where, what, the line itself with a mark under the place, and the next step.
 pub(in crate::cli) fn render(it: &PolicyProblem) -> String {
-    let (style, word) = if it.fatal { (ERROR, "error") } else { (WARNING, "note") };
+    let (style, word) = match it.severity {
+        Severity::Error => (ERROR, "error"),
+        Severity::Warning => (WARNING, "warning"),
+        Severity::Note => (HINT, "note"),
+    };
     let place = match (&*it.file, it.line) {
         ("", _) => String::new(),
         (file, 0) => format!("{}: ", plain(file)),
@@ -52,7 +56,7 @@ mod tests {
             what: "there is no capability `orders.refnd`".into(),
             help: Some("did you mean `orders.refund`?".into()),
             excerpt: Some("\taction == Action::\"orders.refnd\",".into()),
-            fatal: true,
+            severity: Severity::Error,
         };
         let shown = anstream::adapter::strip_str(&render(&problem)).to_string();
         insta::assert_snapshot!(shown, @r#"

@@ -227,7 +227,7 @@ impl Reader<'_> {
         let source = self.policies.join(directory);
         let loaded = policy::load(&source.into(), &self.world.registry);
         loaded.map(|it| Arc::new(it.0)).map_err(|problems| {
-            let fatal = problems.iter().find(|it| it.fatal).map(|it| it.what.clone()).unwrap_or_default();
+            let fatal = problems.iter().find(|it| it.is_fatal()).map(|it| it.what.clone()).unwrap_or_default();
             let help = "name a directory of policies, from that of these: look at it with `countersign policy check`";
             Fault::new(format!("the policies in `{directory}` do not load: {fatal}"), help)
         })
