@@ -3,6 +3,7 @@
 mod checking;
 mod deciding;
 mod discovering;
+mod erring;
 #[cfg(feature = "cli")]
 mod explaining;
 mod loading;

@@ -250,3 +250,65 @@ fn a_permit_for_every_action_does_not_reach_management() {
         assert_ne!(set.manage(action, &managed, &dana(), NOW), Management::Allow, "{action:?}");
     }
 }
+
+#[test]
+fn r18_no_file_is_passed_over_because_of_its_name_or_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    let policy = |id: &str| format!("@id(\"{id}\") permit (principal, action == Action::\"orders.refund\", resource);");
+    put("good.cedar", &policy("good"));
+    put("twice.cedar", &format!("\n{}", policy("good")));
+    for name in [
+        "UPPER.CEDAR",
+        "Mixed.Cedar",
+        "backup.cedar~",
+        "backup.cedar.bak",
+        "old.cedar.orig",
+        "#auto.cedar#",
+        "cedar",
+        "rules.cedar ",
+    ] {
+        put(name, &policy(name));
+    }
+    put("Schema.cedarschema", "entity Order;");
+    put("schema.cedarschema", "entity Order;");
+    put("schema.cedarschema.json", "{}");
+    put("tests", "a file of this name is none of cases");
+    for name in ["nested", "nested.cedar"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("a.cedar"), policy(name)).unwrap();
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", dir.path().join("link.cedar")).unwrap();
+        std::os::unix::fs::symlink("good.cedar", dir.path().join("link-to-policies")).unwrap();
+    }
+    let problems = load(&PolicySource::Directory(dir.path().into()), &shop()).err().unwrap();
+    let shown = problems.iter().map(|it| format!("{}:{} {}", it.file, it.line, it.what.replace(" (os error 2)", "")));
+    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn r18_conditions_that_never_hold_do_not_load() {
+    let refund = r#"(principal is User, action == Action::"orders.refund", resource)"#;
+    let table = [
+        format!(r#"@id("a") permit {refund} unless {{ true }};"#),
+        format!(r#"@id("b") forbid {refund} when {{ false }};"#),
+        format!(r#"@id("c") forbid {refund} when {{ context.surface == "x" && false }};"#),
+        format!(r#"@id("d") forbid {refund} when {{ principal is Service }};"#),
+        format!(r#"@id("e") forbid {refund} when {{ resource is Order }};"#),
+        format!(r#"@id("f") forbid {refund} when {{ action == Action::"orders.get" }};"#),
+        format!(r#"@id("g") forbid {refund} when {{ action in Action::"effect/read" }};"#),
+        format!(r#"@id("h") forbid {refund} when {{ principal == Service::"x" }};"#),
+        r#"@id("i") forbid (principal is Role, action, resource);"#.into(),
+        r#"@id("j") forbid (principal, action == Action::"orders.get", resource == Capability::"orders.refund");"#
+            .into(),
+        r#"@id("k") forbid (principal, action == Countersign::Action::"approve", resource is Countersign::Engine);"#
+            .into(),
+        r#"@id("l") forbid (principal, action, resource is Tenant);"#.into(),
+    ];
+    let table: Vec<&str> = table.iter().map(|it| &**it).collect();
+    let shown = each(&table);
+    assert_eq!(shown.lines().filter(|it| it.starts_with("error")).count(), table.len(), "{shown}");
+    insta::assert_snapshot!(shown);
+}
