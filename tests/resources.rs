@@ -483,8 +483,8 @@ async fn without_a_provider_or_a_declared_type_nothing_starts() {
       `<capability>:0:0`: `orders.cancel` acts on `Order`, which is no entity type of the application; declare `entity Order;` in `schema.cedarschema`
       `<capability>:0:0`: `orders.get` acts on `Order`, which is no entity type of the application; declare `entity Order;` in `schema.cedarschema`
     the engine cannot be built, 1 problem
-      `schema.cedarschema:0:0`: `Order` has tags, which nothing fills; declare attributes
+      `schema.cedarschema:1:1`: `Order` has tags, which nothing fills; declare attributes
     the engine cannot be built, 1 problem
-      `schema.cedarschema:0:0`: no attribute can have the type of `Order.wait`; use Bool, Long, String, datetime, decimal, ipaddr, an entity, sets and records of them
+      `schema.cedarschema:1:18`: no attribute can have the type of `Order.wait`; use Bool, Long, String, datetime, decimal, ipaddr, an entity, sets and records of them
     ");
 }
