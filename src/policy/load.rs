@@ -70,7 +70,7 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
         problems.extend(schema_problems);
     }
     problems.extend(parse_problems);
-    if rules.is_empty() && !problems.iter().any(|it| it.is_fatal()) {
+    if rules.is_empty() && !problems.iter().any(PolicyProblem::is_fatal) {
         let what = "there are no policies, so every call is denied";
         problems.push(PolicyProblem::of_file(&name, what).help("add a `.cedar` file with a permit").warning());
     }
@@ -83,12 +83,12 @@ fn build(sources: Sources, capabilities: &[Arc<Governed>]) -> Loaded {
     let linter = Linter::new(&files, &rules, &generated, capabilities);
     let Some(found) = linter.check() else { return Err(vec![no_room(name)]) };
     problems.extend(found);
-    if !problems.iter().any(|it| it.is_fatal()) {
+    if !problems.iter().any(PolicyProblem::is_fatal) {
         problems.extend(ungivable(&linter, &rules, &generated, capabilities));
         problems.extend(linter.warnings());
     }
     let problems = settle(problems);
-    if problems.iter().any(|it| it.is_fatal()) {
+    if problems.iter().any(PolicyProblem::is_fatal) {
         return Err(problems);
     }
     match compile(generated, rules, capabilities, texts(files, extension)) {

@@ -57,7 +57,7 @@ pub(super) fn generate(
     }
     let inputs = add_capabilities(&mut document, capabilities, &mut problems);
     document["Countersign"] = management();
-    if problems.iter().any(|it| it.is_fatal()) {
+    if problems.iter().any(PolicyProblem::is_fatal) {
         return (None, problems);
     }
     match compile(&document, inputs) {

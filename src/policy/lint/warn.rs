@@ -55,7 +55,7 @@ impl Linter<'_> {
                 None => format!("`{text}` can overflow, and the request then fails"),
             };
             let help = bound(&expr, capability);
-            let word = overflow::attributes(&expr).first().map_or_else(String::new, |it| it.to_string());
+            let word = overflow::attributes(&expr).first().map_or_else(String::new, ToString::to_string);
             warnings.push(self.problem_at_expr(rule, &expr, &word, what).help(help).warning());
         }
     }
@@ -93,7 +93,7 @@ impl Linter<'_> {
         let Some(action) = narrowed else { return true };
         let scope = (template.principal.clone(), ActionConstraint::Eq(action), template.resource.clone());
         let narrowed = Template::new("narrowed", template.effect, scope.0, scope.1, scope.2);
-        let narrowed = narrowed.try_with_clauses(template.clauses().to_vec()).ok().and_then(rebuild);
+        let narrowed = narrowed.try_with_clauses(template.clauses().clone()).ok().and_then(rebuild);
         narrowed.is_none_or(|it| !is_impossible(&self.validator, it))
     }
 }
