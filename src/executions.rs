@@ -190,15 +190,7 @@ impl Core {
         let capability = self.registry.get(&record.capability).ok_or(Rejection::ExecutionNotFound)?;
         Ok(match to {
             Resolution::NotExecuted => (End::Free, None),
-            Resolution::Failed => {
-                let error = Error {
-                    code: ErrorCode::ExecutionFailed,
-                    message: "The operation failed.".into(),
-                    retryable: false,
-                    details: Vec::new(),
-                };
-                (End::Failed, Some(Stored::seal_failure(&error)))
-            }
+            Resolution::Failed => (End::Failed, Some(Stored::seal_failure(&Error::unexplained()))),
             Resolution::Completed(None) => (End::Completed, Some(Stored::seal_nothing())),
             Resolution::Completed(Some(output)) => {
                 let sealed = Stored::seal_settled(capability, output).map_err(|_| bad_output())?;

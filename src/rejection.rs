@@ -18,6 +18,9 @@ use crate::{BoxError, ExecutionId};
 const FAILED: &str = "The operation failed.";
 const MAY_HAVE_HAPPENED: &str = "The operation failed. It may have taken effect.";
 
+/// The most characters of a declared error's message that callers read: repetitions read them from the store.
+const MAX_MESSAGE: usize = 2_000;
+
 /// Refused before anything ran. `Display` is for logs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Rejection {
@@ -380,7 +383,7 @@ impl Failed {
 
     fn message(&self, nature: Nature) -> String {
         match self {
-            Self::Declared(error) => error.message.clone().into_owned(),
+            Self::Declared(error) => error.message.chars().take(MAX_MESSAGE).collect(),
             Self::Unauthenticated { .. } => "The caller is not authenticated.".into(),
             Self::Forbidden { .. } => "The caller may not do this.".into(),
             Self::Output(_) => "It ran, but its answer was not usable.".into(),

@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use crate::stage::approval::Filed;
 use crate::stage::idempotency::{Begun, Known};
 use crate::stage::redaction::{self, Output, Stored};
-use crate::store::op::{End, Finish, HolderState, Reconcile};
+use crate::store::op::{End, Finish, HolderState, Reconcile, Settled};
 use crate::store::{EventFilter, Store, StoreError};
 use crate::trail::Trail;
 
@@ -67,14 +67,7 @@ pub(crate) async fn finish(
     if begun.deferred().is_some() {
         return finish_read(trail, begun, event, outcome, late, store, clock).await;
     }
-    let operation = Finish {
-        execution: trail.execution().clone(),
-        slot: begun.slot().map(|it| it.as_str().to_owned()),
-        end,
-        outcome: stored,
-        events: trail.with(event),
-    };
-    let outcome = match within(clock, store.finish(operation)).await {
+    let outcome = match within(clock, settle(trail, &begun, (end, stored), event, store)).await {
         Some(Ok(settled)) => {
             if settled.late && !settled.applied {
                 tracing::error!(execution = %trail.execution(), "ended after it was settled otherwise: it may be a double effect");
@@ -90,6 +83,32 @@ pub(crate) async fn finish(
     };
     trail.written();
     Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
+}
+
+/// The end itself must be on record, whatever repetitions are answered with (EXE-9): an outcome that the store does not
+/// take gives way to one that says less.
+async fn settle(
+    trail: &Trail,
+    begun: &Begun,
+    (end, stored): (End, Option<String>),
+    event: EventKind,
+    store: &Store,
+) -> Result<Settled, StoreError> {
+    let operation = |outcome, event| Finish {
+        execution: trail.execution().clone(),
+        slot: begun.slot().map(|it| it.as_str().to_owned()),
+        end,
+        outcome,
+        events: trail.with(event),
+    };
+    let less = stored.is_some();
+    match store.finish(operation(stored, event.clone())).await {
+        Err(StoreError::Invalid(cause)) if less => {
+            tracing::error!(execution = %trail.execution(), %cause, "the outcome cannot be stored: repetitions get none");
+            store.finish(operation(Some(Stored::seal_less(end)), event)).await
+        }
+        done => done,
+    }
 }
 
 /// No record, no answer.
