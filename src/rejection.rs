@@ -13,6 +13,7 @@ use crate::schema::Refused;
 use crate::stage::Stage;
 use crate::store::StoreError;
 use crate::store::op::End;
+use crate::trail::noted;
 use crate::{BoxError, ExecutionId};
 
 const FAILED: &str = "The operation failed.";
@@ -26,7 +27,7 @@ const MAX_MESSAGE: usize = 2_000;
 pub(crate) enum Rejection {
     #[error("no actor, or a malformed one")]
     Unauthenticated,
-    #[error("capability `{capability}` is not there for this caller: {reason:?}")]
+    #[error("capability `{}` is not there for this caller: {reason:?}", noted(.capability))]
     NotFound { capability: String, reason: DenialReason, policies: Vec<PolicyRef>, errors: Vec<PolicyError> },
     #[error("invalid idempotency key")]
     KeyInvalid,
