@@ -153,6 +153,9 @@ impl Executions {
     }
 
     async fn denied(&self, id: &str, rejection: Rejection) -> Error {
+        if let Rejection::Audit(_) = rejection {
+            return rejection.face(); // it may have been done: a denial on record would say that it was not (EXE-8)
+        }
         let denied = EventKind::ManagementDenied {
             action: ManageAction::Reconcile.as_str().into(),
             approval_id: None,
