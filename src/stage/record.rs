@@ -133,7 +133,10 @@ async fn finish_read(
             trail.written();
             Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
         }
-        Some(Ok(false)) => Ok(Ending::PolicyChanged),
+        Some(Ok(false)) => {
+            trail.starts_over();
+            Ok(Ending::PolicyChanged)
+        }
         Some(Err(error)) => Err(error.into()),
         None => Err(Rejection::Audit(StoreError::Unavailable("no commit within the time".into()))),
     }
@@ -255,10 +258,10 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
     tracing::info!(%execution, code = %rejection.code(), stage = ?trail.stage(),
         cause = &rejection as &dyn std::error::Error, "refused");
     let outcome = rejection.outcome(execution.clone());
-    let given_up = matches!(rejection, Rejection::Cancelled | Rejection::OutOfTime);
+    let uncertain = matches!(rejection, Rejection::Cancelled | Rejection::OutOfTime | Rejection::Audit(_));
     let event = rejection.event(trail.stage(), trail.elapsed_us());
     let commit = async {
-        if given_up && is_told_already(trail, store).await? {
+        if uncertain && is_told_already(trail, store).await? {
             return Ok(());
         }
         store.append_decided(trail.with(event), trail.seen()).await
@@ -274,8 +277,8 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
     }
 }
 
-/// Whether a step that was given up left a record all the same: a request that was filed, or a begin, whose end the
-/// store owes. What was queued before this has been decided when it is answered.
+/// Whether a step that was given up, or got no answer, left a record all the same: a request that was filed, or a begin,
+/// whose end the store owes. What was queued before this has been decided when it is answered.
 async fn is_told_already(trail: &mut Trail, store: &Store) -> Result<bool, StoreError> {
     store.append(Vec::new()).await?;
     let filter = EventFilter { execution: Some(trail.execution().to_string()), ..EventFilter::default() };
