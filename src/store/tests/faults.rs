@@ -4,6 +4,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::super::db::Conn;
+use super::super::lock::Turn;
 use super::super::op::{Began, Begin, End};
 use super::super::sql;
 use super::{APPLIED, BEGUN, Bench, StoreError, at_once, bench, call, count, decide, done, polled};
@@ -231,7 +232,7 @@ async fn a_panic_of_the_writer_is_an_error_for_everybody_and_ends_the_lease() {
 async fn exe_5_a_transaction_that_waited_for_another_program_takes_the_time_anew() {
     let bench = bench().await;
     let path = bench.dir.path().join("store.db");
-    let mut conn = Conn::open(&path, Clock::Manual(bench.clock.clone())).await.unwrap();
+    let mut conn = Conn::open(&path, Clock::Manual(bench.clock.clone()), Turn::default()).await.unwrap();
     conn.begin().await.unwrap();
     let began = conn.now;
     bench.clock.send_modify(|it| *it = it.plus(Duration::from_secs(2))); // as long as BEGIN took
