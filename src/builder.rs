@@ -18,6 +18,7 @@ use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::pipeline::Core;
 use crate::policies::{self, Around, Policies};
 use crate::policy::PolicySource;
+use crate::reconciling;
 use crate::registry::{self, Registry};
 use crate::resource::{EntityProvider, Resources};
 use crate::store::{Config, KeySource, OpenError, Store};
@@ -270,7 +271,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.probe,
         });
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
-            spawn(Arc::clone(&core).reconcile_by_hooks(self.sweep));
+            spawn(reconciling::reconcile(Arc::downgrade(&core), self.sweep, core.clock.clone(), core.stop.clone()));
         }
         if let Some(directory) = watched {
             spawn(policies::watch(Arc::downgrade(&core), directory, core.clock.clone(), core.stop.clone()));

@@ -237,6 +237,9 @@ impl Approvals {
             Err(rejection) => rejection,
         };
         tracing::info!(action = action.as_str(), code = %rejection.code(), cause = &rejection as &dyn std::error::Error, "refused");
+        if let Rejection::Audit(_) = rejection {
+            return Err(rejection.face()); // it may have been done: a denial on record would say that it was not (EXE-8)
+        }
         let denied = EventKind::ManagementDenied {
             action: action.as_str().into(),
             approval_id: Some(if is_locator(id) { id.to_owned() } else { hashed(id) }),

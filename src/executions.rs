@@ -153,6 +153,9 @@ impl Executions {
     }
 
     async fn denied(&self, id: &str, rejection: Rejection) -> Error {
+        if let Rejection::Audit(_) = rejection {
+            return rejection.face(); // it may have been done: a denial on record would say that it was not (EXE-8)
+        }
         let denied = EventKind::ManagementDenied {
             action: ManageAction::Reconcile.as_str().into(),
             approval_id: None,
@@ -190,15 +193,7 @@ impl Core {
         let capability = self.registry.get(&record.capability).ok_or(Rejection::ExecutionNotFound)?;
         Ok(match to {
             Resolution::NotExecuted => (End::Free, None),
-            Resolution::Failed => {
-                let error = Error {
-                    code: ErrorCode::ExecutionFailed,
-                    message: "The operation failed.".into(),
-                    retryable: false,
-                    details: Vec::new(),
-                };
-                (End::Failed, Some(Stored::seal_failure(&error)))
-            }
+            Resolution::Failed => (End::Failed, Some(Stored::seal_failure(&Error::unexplained()))),
             Resolution::Completed(None) => (End::Completed, Some(Stored::seal_nothing())),
             Resolution::Completed(Some(output)) => {
                 let sealed = Stored::seal_settled(capability, output).map_err(|_| bad_output())?;

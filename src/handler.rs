@@ -40,7 +40,7 @@ impl DeclaredError {
         Self { code, message: Cow::Borrowed(message) }
     }
 
-    /// The same code with another sentence, which must be safe to show.
+    /// The same code with another sentence, which must be safe to show. Callers read its first 2,000 characters.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Cow::Owned(message.into());

@@ -163,6 +163,14 @@ pub struct Error {
     pub details: Vec<Detail>,
 }
 
+impl Error {
+    /// It failed, and nobody is told more.
+    pub(crate) fn unexplained() -> Self {
+        let message = "The operation failed.".into();
+        Self { code: ErrorCode::ExecutionFailed, message, retryable: false, details: Vec::new() }
+    }
+}
+
 /// More about an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

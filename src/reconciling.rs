@@ -1,13 +1,15 @@
 //! Asks the applications' hooks about executions of which nobody knows whether they happened (EXE-7).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::audit::ReconciledBy;
 use crate::capability::Reconciliation;
 use crate::caught::caught_async;
+use crate::clock::Clock;
 use crate::executions::Resolution;
 use crate::invocation::AgentInvocationInfo;
 use crate::pipeline::Core;
@@ -18,24 +20,29 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// How many executions one round takes.
 const ROUND: usize = 16;
 
+/// Asks until the engine stops or is gone.
+pub(crate) async fn reconcile(core: Weak<Core>, every: Duration, clock: Clock, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = clock.sleep(every) => {}
+            () = stop.cancelled() => return,
+        }
+        let Some(core) = core.upgrade() else { return };
+        core.ask_hooks().await;
+    }
+}
+
 impl Core {
-    /// Runs until the engine stops. The store hands each execution to one process at a time, with back-off.
-    pub(crate) async fn reconcile_by_hooks(self: Arc<Self>, every: Duration) {
+    /// One round. The store hands each execution to one process at a time, with back-off.
+    async fn ask_hooks(&self) {
         let hooked = self.registry.all().iter().filter(|it| it.meta.reconcile.is_some());
-        let hooked: Vec<String> = hooked.map(|it| it.id.to_string()).collect();
-        loop {
-            tokio::select! {
-                () = self.clock.sleep(every) => {}
-                () = self.stop.cancelled() => return,
-            }
-            match self.store.unresolved(hooked.clone(), ROUND).await {
-                Ok(found) => {
-                    for unresolved in found {
-                        self.ask_hook(unresolved).await;
-                    }
+        match self.store.unresolved(hooked.map(|it| it.id.to_string()).collect(), ROUND).await {
+            Ok(found) => {
+                for unresolved in found {
+                    self.ask_hook(unresolved).await;
                 }
-                Err(error) => tracing::warn!(%error, "unknown executions cannot be read"),
             }
+            Err(error) => tracing::warn!(%error, "unknown executions cannot be read"),
         }
     }
 

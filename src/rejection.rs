@@ -13,17 +13,21 @@ use crate::schema::Refused;
 use crate::stage::Stage;
 use crate::store::StoreError;
 use crate::store::op::End;
+use crate::trail::noted;
 use crate::{BoxError, ExecutionId};
 
 const FAILED: &str = "The operation failed.";
 const MAY_HAVE_HAPPENED: &str = "The operation failed. It may have taken effect.";
+
+/// The most characters of a declared error's message that callers read: repetitions read them from the store.
+const MAX_MESSAGE: usize = 2_000;
 
 /// Refused before anything ran. `Display` is for logs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Rejection {
     #[error("no actor, or a malformed one")]
     Unauthenticated,
-    #[error("capability `{capability}` is not there for this caller: {reason:?}")]
+    #[error("capability `{}` is not there for this caller: {reason:?}", noted(.capability))]
     NotFound { capability: String, reason: DenialReason, policies: Vec<PolicyRef>, errors: Vec<PolicyError> },
     #[error("invalid idempotency key")]
     KeyInvalid,
@@ -380,7 +384,7 @@ impl Failed {
 
     fn message(&self, nature: Nature) -> String {
         match self {
-            Self::Declared(error) => error.message.clone().into_owned(),
+            Self::Declared(error) => error.message.chars().take(MAX_MESSAGE).collect(),
             Self::Unauthenticated { .. } => "The caller is not authenticated.".into(),
             Self::Forbidden { .. } => "The caller may not do this.".into(),
             Self::Output(_) => "It ran, but its answer was not usable.".into(),

@@ -104,7 +104,7 @@ impl Trail {
 
     /// Names what is called, in the events so far too.
     pub(crate) fn names(&mut self, capability: &CapabilityId) {
-        let id = if capability.is_well_formed() { capability.clone() } else { hashed(capability).into() };
+        let id = noted(capability);
         for event in &mut self.unwritten {
             event.envelope.capability_id = Some(id.clone());
         }
@@ -154,6 +154,11 @@ impl Trail {
         }
     }
 
+    /// A read whose run was thrown away: what was noted of its attempts goes with it.
+    pub(crate) fn starts_over(&mut self) {
+        self.unwritten.retain(|it| !matches!(it.kind, EventKind::Retried { .. }));
+    }
+
     /// What is not yet written, with this at its end. Call [`Self::written`] once it is committed.
     pub(crate) fn with(&self, kind: EventKind) -> Vec<AuditEvent> {
         let mut events = Vec::with_capacity(self.unwritten.len() + 1);
@@ -194,6 +199,12 @@ impl Trail {
 /// Whether a text can be an approval's id, and so be recorded as it is.
 pub(crate) fn is_locator(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// A capability's name as it is recorded and logged.
+pub(crate) fn noted(capability: &str) -> CapabilityId {
+    let id = CapabilityId::from(capability);
+    if id.is_well_formed() { id } else { hashed(capability).into() }
 }
 
 /// How a name that follows no grammar is recorded: it may be payload.

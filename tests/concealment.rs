@@ -3,6 +3,7 @@
 use countersign::{Filter, Identity, JsonInput, Surface};
 use serde_json::json;
 
+use crate::logs::{logged, watch_logs};
 use crate::shop::{App, cast, json_of, refund};
 
 #[tokio::test]
@@ -71,14 +72,24 @@ async fn r8_no_answer_names_a_policy_or_a_place() {
 
 #[tokio::test]
 async fn a_name_that_follows_no_grammar_is_neither_echoed_nor_recorded() {
+    watch_logs();
     let app = App::new().await;
-    for name in ["Canary.Upper", "canary name", "", "canary..x", &"canary".repeat(40), "canary\u{202e}", "canary/../x"]
-    {
+    for name in [
+        "Canary.Upper",
+        "canary-malformed.Name",
+        "canary name",
+        "",
+        "canary..x",
+        &"canary".repeat(40),
+        "canary\u{202e}",
+        "canary/../x",
+    ] {
         let outcome = app.dana().invoke(name, json!({})).await;
         assert_eq!(outcome.error().unwrap().message, "There is no such capability.");
     }
     let trail = serde_json::to_string(&app.trail().await).unwrap();
     assert!(!trail.to_lowercase().contains("canary"), "{trail}");
+    assert_eq!(logged("canary-malformed"), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -120,6 +120,15 @@ fn hooked(answer: Reconciliation, asked: &Asked) -> countersign::EngineBuilder<c
 }
 
 #[tokio::test]
+async fn an_engine_that_nobody_has_any_more_is_gone_with_its_hooks() {
+    let asked = Asked::default();
+    let app = App::with(hooked(Reconciliation::NotExecuted, &asked)).await;
+    assert_eq!(Arc::strong_count(&asked), 2);
+    drop(app);
+    assert_eq!(Arc::strong_count(&asked), 1);
+}
+
+#[tokio::test]
 async fn exe_7_a_reconcile_hook_finds_out() {
     let asked = Asked::default();
     let app = App::with(hooked(Reconciliation::Completed(json!({"ref": "r-1"})), &asked)).await;

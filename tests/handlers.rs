@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign::{Capability, Identity, Outcome, Risk, Surface};
+use countersign::{Capability, ExecutionStatus, HandlerError, Identity, Outcome, Risk, SideEffect, Surface};
 use serde_json::json;
 
 use crate::shop::{
-    ACT_TIMEOUT, ALLOW_ALL, App, Shop, act, asked, cast, code, json_of, omar, refund, shop, signal, texts,
+    ACT_TIMEOUT, ALLOW_ALL, App, NOT_ELIGIBLE, Shop, act, asked, cast, code, draft, everything_but, json_of, omar,
+    refund, shop, signal, texts,
 };
 
 /// Every way to fail, and a few to succeed.
@@ -364,6 +365,39 @@ async fn a_redaction_that_fails_withholds_the_output_and_ends_the_execution() {
     "#);
     assert_eq!(code(&call().await), "OUTPUT_INVALID");
     assert_eq!(app.runs(), 1);
+}
+
+#[tokio::test]
+async fn exe_9_an_output_that_redaction_makes_too_large_is_withheld_and_its_end_on_record() {
+    let grown = named(|_| json!("x".repeat(3 << 20)));
+    let app = App::with(everything_but(&[]).capability(grown).policies(texts(ALLOW_ALL_AND_PEOPLE))).await;
+    let call = || app.dana().invoke("names.set", json!({})).idempotency_key("k");
+    let outcome = call().await;
+    assert_eq!(code(&outcome), "OUTPUT_INVALID");
+    insta::assert_snapshot!(app.lines_of(&outcome).await, @r#"
+    exe-1 capability.requested risk=low sideEffect=write
+    exe-1 capability.started keyed=true
+    exe-1 capability.failed attempts=1 code=OUTPUT_INVALID executed=yes retryable=false stage=redaction
+    "#);
+    assert_eq!((code(&call().await), app.runs()), ("OUTPUT_INVALID", 1));
+}
+
+#[tokio::test]
+async fn exe_9_a_declared_error_that_says_too_much_is_cut_and_its_end_on_record() {
+    let wordy: Capability<Shop> = draft("words.say", SideEffect::Write).error(NOT_ELIGIBLE).json_handler(
+        json!({"type": "object", "additionalProperties": false}),
+        json!({}),
+        |_, _| async {
+            Err::<serde_json::Value, _>(HandlerError::from(NOT_ELIGIBLE.with_message("ü".repeat(3 << 20))))
+        },
+    );
+    let app = App::with(everything_but(&[]).capability(wordy).policies(texts(ALLOW_ALL))).await;
+    let call = || app.dana().invoke("words.say", json!({})).idempotency_key("k");
+    let (first, again) = (call().await, call().await);
+    assert_eq!(first.error().unwrap().message, "ü".repeat(2_000));
+    assert_eq!(first.error(), again.error());
+    let view = app.executions(cast("dana")).show(first.execution_id()).await.unwrap();
+    assert_eq!((view.status, app.runs()), (ExecutionStatus::Failed, 1));
 }
 
 /// Lets anybody do anything, and managers decide what capabilities themselves ask for.

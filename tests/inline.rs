@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use countersign::{ApprovalHandler, ApprovalState, ApprovalView, ErrorCode, InlineDecision, Verdict};
+use countersign::{ApprovalHandler, ApprovalState, ApprovalView, ErrorCode, InlineDecision, Surface, Verdict};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -153,6 +153,19 @@ async fn apr_4_a_decision_from_elsewhere_lets_the_waiting_call_go_on() {
     let outcome = call.await;
     assert_eq!(json_of(&outcome)["output"]["approvers"], json!(["priya"]));
     assert_eq!(code(&app.dana().resume(&id).await), "APPROVAL_CONSUMED");
+}
+
+#[tokio::test]
+async fn apr_8_an_inline_approver_frees_only_the_call_that_asked() {
+    let (app, desk) = desk([Answer::Nothing, Answer::Says("priya", "manager", Verdict::Approve)]).await;
+    let http = app.over(Surface::Http, cast("dana"));
+    let first = http.invoke("orders.refund", refund("ord_1", 60_000)).idempotency_key("k").await;
+    let second = app.dana().invoke("orders.refund", refund("ord_1", 60_000)).idempotency_key("k").await;
+    assert_eq!((code(&first), code(&second)), ("?", "?"));
+    assert_eq!(asked(&second), asked(&first));
+    assert_eq!((desk.asked().len(), app.runs()), (2, 0));
+    assert_eq!(code(&app.dana().resume(asked(&first)).await), "APPROVAL_NOT_FOUND");
+    assert_eq!(code(&http.resume(asked(&first)).await), "-");
 }
 
 #[tokio::test]

@@ -3,12 +3,14 @@
 mod alternating;
 mod watching;
 
+use std::time::Duration;
+
 use countersign::testing::Place;
 use countersign::{ErrorCode, Identity, PolicyRefusal, PolicySets, PolicySource};
 use serde_json::{Value, json};
 
 use crate::shop::{
-    ALLOW_ALL, App, POLICIES, cast, code, everything_but, refund, refused, shop_without_policies, texts,
+    ALLOW_ALL, App, POLICIES, act, cast, code, everything_but, refund, refused, shop_without_policies, texts,
 };
 
 /// Who may publish: administrators.
@@ -98,6 +100,28 @@ async fn a_read_that_began_under_a_set_that_is_gone_is_not_answered_and_does_not
     let (_, one, _two) = apart().await;
     assert_eq!(search(&one).await, "POLICY_FAILED");
     assert_eq!(one.runs(), 1, "nobody knew yet");
+}
+
+#[tokio::test]
+async fn a_read_that_is_decided_anew_tells_of_its_last_run_only() {
+    let place = Place::new().unwrap();
+    let (one, two) = (process(with(""), &place).await, process(with(""), &place).await);
+    let call = one.dana().invoke("act.retried", act("busy")).start();
+    while one.effects().is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    admin(&two).publish(with(NO_SEARCH)).await.unwrap();
+    while one.effects().len() < 3 {
+        one.clock().advance(Duration::from_millis(25));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let outcome = call.await;
+    assert_eq!(one.effects(), ["act.retried #1", "act.retried #2", "act.retried #3", "act.retried #1"]);
+    insta::assert_snapshot!(one.lines_of(&outcome).await, @r#"
+    exe-1 capability.requested risk=low sideEffect=read
+    exe-1 capability.started keyed=false
+    exe-1 capability.completed attempts=1
+    "#);
 }
 
 #[tokio::test]

@@ -82,6 +82,10 @@ impl Filed {
             ApprovalState::Pending => Ok(Err(self)),
             ApprovalState::Approved => {
                 let presented = present(record, store)?;
+                // Filing may have found the open request of the same call over another surface or client (APR-8).
+                if !presented.binding.requester.is_same_caller(&self.permit.valid.exposed.identified.call().identity) {
+                    return Ok(Err(self));
+                }
                 self.permit.present(trail, presented).map(Ok)
             }
             ApprovalState::Rejected | ApprovalState::Expired | ApprovalState::Withdrawn | ApprovalState::Consumed => {

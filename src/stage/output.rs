@@ -23,8 +23,11 @@ pub(crate) fn check(_: &mut Trail, begun: &Begun, raw: Raw) -> Result<Checked, F
     let output = raw.into_json();
     begun.capability().output.check(&output).map_err(Failed::Output)?;
     let size = serde_json::to_string(&output).map_or(usize::MAX, |it| it.len());
-    if size > MAX_OUTPUT {
-        return Err(Failed::Output(vec![format!("{size} bytes, at most {MAX_OUTPUT}")]));
-    }
+    fits(size).map_err(|it| Failed::Output(vec![it]))?;
     Ok(Checked(output))
+}
+
+/// Whether so many bytes of JSON may be given out and kept.
+pub(super) fn fits(size: usize) -> Result<(), String> {
+    if size > MAX_OUTPUT { Err(format!("{size} bytes, at most {MAX_OUTPUT}")) } else { Ok(()) }
 }

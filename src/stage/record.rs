@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use crate::stage::approval::Filed;
 use crate::stage::idempotency::{Begun, Known};
 use crate::stage::redaction::{self, Output, Stored};
-use crate::store::op::{End, Finish, HolderState, Reconcile};
+use crate::store::op::{End, Finish, HolderState, Reconcile, Settled};
 use crate::store::{EventFilter, Store, StoreError};
 use crate::trail::Trail;
 
@@ -67,14 +67,7 @@ pub(crate) async fn finish(
     if begun.deferred().is_some() {
         return finish_read(trail, begun, event, outcome, late, store, clock).await;
     }
-    let operation = Finish {
-        execution: trail.execution().clone(),
-        slot: begun.slot().map(|it| it.as_str().to_owned()),
-        end,
-        outcome: stored,
-        events: trail.with(event),
-    };
-    let outcome = match within(clock, store.finish(operation)).await {
+    let outcome = match within(clock, settle(trail, &begun, (end, stored), event, store)).await {
         Some(Ok(settled)) => {
             if settled.late && !settled.applied {
                 tracing::error!(execution = %trail.execution(), "ended after it was settled otherwise: it may be a double effect");
@@ -90,6 +83,32 @@ pub(crate) async fn finish(
     };
     trail.written();
     Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
+}
+
+/// The end itself must be on record, whatever repetitions are answered with (EXE-9): an outcome that the store does not
+/// take gives way to one that says less.
+async fn settle(
+    trail: &Trail,
+    begun: &Begun,
+    (end, stored): (End, Option<String>),
+    event: EventKind,
+    store: &Store,
+) -> Result<Settled, StoreError> {
+    let operation = |outcome, event| Finish {
+        execution: trail.execution().clone(),
+        slot: begun.slot().map(|it| it.as_str().to_owned()),
+        end,
+        outcome,
+        events: trail.with(event),
+    };
+    let less = stored.is_some();
+    match store.finish(operation(stored, event.clone())).await {
+        Err(StoreError::Invalid(cause)) if less => {
+            tracing::error!(execution = %trail.execution(), %cause, "the outcome cannot be stored: repetitions get none");
+            store.finish(operation(Some(Stored::seal_less(end)), event)).await
+        }
+        done => done,
+    }
 }
 
 /// No record, no answer.
@@ -114,7 +133,10 @@ async fn finish_read(
             trail.written();
             Ok(Ending::Recorded(Recorded(outcome), late.map(|late| (begun, late))))
         }
-        Some(Ok(false)) => Ok(Ending::PolicyChanged),
+        Some(Ok(false)) => {
+            trail.starts_over();
+            Ok(Ending::PolicyChanged)
+        }
         Some(Err(error)) => Err(error.into()),
         None => Err(Rejection::Audit(StoreError::Unavailable("no commit within the time".into()))),
     }
@@ -236,10 +258,10 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
     tracing::info!(%execution, code = %rejection.code(), stage = ?trail.stage(),
         cause = &rejection as &dyn std::error::Error, "refused");
     let outcome = rejection.outcome(execution.clone());
-    let given_up = matches!(rejection, Rejection::Cancelled | Rejection::OutOfTime);
+    let uncertain = matches!(rejection, Rejection::Cancelled | Rejection::OutOfTime | Rejection::Audit(_));
     let event = rejection.event(trail.stage(), trail.elapsed_us());
     let commit = async {
-        if given_up && is_told_already(trail, store).await? {
+        if uncertain && is_told_already(trail, store).await? {
             return Ok(());
         }
         store.append_decided(trail.with(event), trail.seen()).await
@@ -255,8 +277,8 @@ pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Sto
     }
 }
 
-/// Whether a step that was given up left a record all the same: a request that was filed, or a begin, whose end the
-/// store owes. What was queued before this has been decided when it is answered.
+/// Whether a step that was given up, or got no answer, left a record all the same: a request that was filed, or a begin,
+/// whose end the store owes. What was queued before this has been decided when it is answered.
 async fn is_told_already(trail: &mut Trail, store: &Store) -> Result<bool, StoreError> {
     store.append(Vec::new()).await?;
     let filter = EventFilter { execution: Some(trail.execution().to_string()), ..EventFilter::default() };

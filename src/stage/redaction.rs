@@ -14,7 +14,8 @@ use crate::caught::caught;
 use crate::outcome::{Error, Outcome};
 use crate::rejection::{Failed, Rejection};
 use crate::stage::idempotency::Begun;
-use crate::stage::output::Checked;
+use crate::stage::output::{Checked, fits};
+use crate::store::op::End;
 use crate::trail::Trail;
 
 /// An output as callers may see it: checked and redacted, whether it is fresh or a replay.
@@ -76,7 +77,7 @@ impl Serialize for Output {
 
 /// An output in its outward form, from the very bytes that will be stored.
 pub(crate) fn apply(_: &mut Trail, begun: &Begun, output: Checked) -> Result<Output, Failed> {
-    outward(begun.capability(), output.into_json()).map_err(|error| Failed::Output(vec![error.to_string()]))
+    storable(begun.capability(), output.into_json()).map_err(|error| Failed::Output(vec![error.to_string()]))
 }
 
 /// What an earlier execution with the same key left. Anybody may seal one; only [`replay`] opens it.
@@ -104,7 +105,12 @@ impl Stored {
     /// An output that an operator or a hook found out.
     pub(crate) fn seal_settled(capability: &Governed, output: Value) -> Result<String, BoxError> {
         capability.output.check(&output).map_err(|problems| problems.join(", "))?;
-        Ok(Self::seal(capability, &outward(capability, output)?))
+        Ok(Self::seal(capability, &storable(capability, output)?))
+    }
+
+    /// What repetitions get if the store takes no more of an outcome.
+    pub(super) fn seal_less(end: End) -> String {
+        if end == End::Completed { Self::seal_nothing() } else { Self::seal_failure(&Error::unexplained()) }
     }
 
     /// A completion of which nobody knows the output.
@@ -166,6 +172,13 @@ impl StoredText<'_> {
             _ => Err(serde::de::Error::custom("neither completed nor failed")),
         }
     }
+}
+
+/// As [`outward`], of an output that is to be stored: redaction may have made it longer.
+fn storable(capability: &Governed, value: Value) -> Result<Output, BoxError> {
+    let output = outward(capability, value)?;
+    fits(output.as_text().len())?;
+    Ok(output)
 }
 
 fn outward(capability: &Governed, value: Value) -> Result<Output, serde_json::Error> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, FromRow, SqlSafeStr as _, SqlStr};
 
-use super::lock::FileLock;
+use super::lock::{FileLock, Turn};
 use super::sql::Sql;
 use crate::clock::Clock;
 
@@ -93,8 +93,8 @@ enum Opening {
 }
 
 impl Conn {
-    pub(super) async fn open(path: &Path, clock: Clock) -> Result<Self, sqlx::Error> {
-        let lock = FileLock::new(path)?;
+    pub(super) async fn open(path: &Path, clock: Clock, turn: Turn) -> Result<Self, sqlx::Error> {
+        let lock = FileLock::new(path, turn)?;
         let link = options(path).connect().await?;
         Ok(Self { link, lock, texts: HashMap::new(), clock, opening: Opening::Done, now: 0 })
     }

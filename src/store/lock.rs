@@ -4,7 +4,10 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 use super::db::beside;
 
@@ -14,13 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct FileLock {
     path: PathBuf,
     file: File,
+    turn: Turn,
 }
 
 impl FileLock {
     /// Of this database; not locked yet.
-    pub(super) fn new(database: &Path) -> io::Result<Self> {
+    pub(super) fn new(database: &Path, turn: Turn) -> io::Result<Self> {
         let path = beside(database, ".writer");
-        Ok(Self { file: open(&path)?, path })
+        Ok(Self { file: open(&path)?, path, turn })
     }
 
     /// Locks. While another process holds it, the waiting is done on a thread that can be left behind.
@@ -30,12 +34,7 @@ impl FileLock {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let (told, waiting) = tokio::sync::oneshot::channel();
-        let path = self.path.clone();
-        // Not one of the runtime's threads: those are waited for when a process ends, and this one may wait for ever.
-        std::thread::Builder::new().name("writer-lock".into()).spawn(move || {
-            let _ = told.send(blocking(&path)); // if nobody waits any more, the handle is closed, and with it the lock
-        })?;
+        let waiting = self.turn.wait(&self.path)?;
         match tokio::time::timeout(PATIENCE, waiting).await {
             Ok(Ok(file)) => {
                 self.file = file?;
@@ -51,6 +50,44 @@ impl FileLock {
     }
 }
 
+/// The one thread that waits for other processes on behalf of a writer, whichever connection it has: one that was
+/// stopped costs everybody else a thread, and not one for each try.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    has_thread: bool,
+    /// Who gets the lock when it comes. Whoever asked before has given up.
+    next: Option<oneshot::Sender<io::Result<File>>>,
+}
+
+impl Turn {
+    fn wait(&self, path: &Path) -> io::Result<oneshot::Receiver<io::Result<File>>> {
+        let (told, waiting) = oneshot::channel();
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.next = Some(told);
+        if !state.has_thread {
+            let (turn, path) = (self.clone(), path.to_owned());
+            // Not one of the runtime's: those are waited for when a process ends, and this one may wait for ever.
+            let thread = std::thread::Builder::new().name("writer-lock".into());
+            thread.spawn(move || turn.come(blocking(&path)))?;
+            state.has_thread = true;
+        }
+        Ok(waiting)
+    }
+
+    /// If nobody waits any more, the handle is closed, and with it the lock.
+    fn come(&self, file: io::Result<File>) {
+        let next = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            state.has_thread = false;
+            state.next.take()
+        };
+        let _ = next.map(|it| it.send(file));
+    }
+}
+
 /// A handle of its own, locked.
 fn blocking(path: &Path) -> io::Result<File> {
     let file = open(path)?;
@@ -60,4 +97,28 @@ fn blocking(path: &Path) -> io::Result<File> {
 
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_gives_up_leaves_one_thread_behind_and_no_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db.writer");
+        let stopped = blocking(&path).unwrap();
+        let turn = Turn::default();
+        for _ in 0..3 {
+            drop(turn.wait(&path).unwrap());
+        }
+        assert_eq!(Arc::strong_count(&turn.0), 2, "one thread has the other");
+        let waiting = turn.wait(&path).unwrap();
+        drop(stopped);
+        let own = waiting.await.unwrap().unwrap();
+        assert!(matches!(open(&path).unwrap().try_lock(), Err(TryLockError::WouldBlock)));
+        drop(turn.wait(&path).unwrap());
+        drop(own);
+        blocking(&path).unwrap();
+    }
 }

@@ -8,7 +8,7 @@ use sqlx::migrate::MigrateError;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, SqliteConnection};
 
 use super::db::{beside, options};
-use super::lock::FileLock;
+use super::lock::{FileLock, Turn};
 use super::seal::Key;
 use super::{KeySource, StoreError};
 use crate::audit::hex;
@@ -87,7 +87,7 @@ pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, Open
     if path.is_dir() {
         return Err(OpenError::IsDirectory(path.to_owned()));
     }
-    let mut lock = FileLock::new(path).map_err(|it| OpenError::io(path, it))?;
+    let mut lock = FileLock::new(path, Turn::default()).map_err(|it| OpenError::io(path, it))?;
     lock.acquire().await.map_err(|it| OpenError::io(path, it))?;
     let failed = |it| OpenError::database(path, it);
     let mut link = options(path).create_if_missing(true).connect().await.map_err(failed)?;

@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::db::{Conn, options};
+use super::lock::Turn;
 use super::op::{Activate, Began, Begin, Decide, Decided, End, File, Filed, Finish, Settled};
 use super::sql::Sql;
 use super::{Config, KeySource, Probe, Store, StoreError};
@@ -230,7 +231,7 @@ impl Bench {
     }
 
     async fn rows<T: super::db::Read>(&self, text: &'static str) -> Vec<T> {
-        let mut conn = Conn::open(&self.dir.path().join("store.db"), Clock::System).await.unwrap();
+        let mut conn = Conn::open(&self.dir.path().join("store.db"), Clock::System, Turn::default()).await.unwrap();
         let rows = conn.all(Sql { text, columns: "" }, &[]).await.unwrap();
         conn.close().await.unwrap();
         rows

@@ -17,6 +17,7 @@ use self::transaction::Failure;
 pub(super) use self::transaction::primary;
 use super::db::Conn;
 use super::job::{Answer, Ending, Enrol, Op, Ready};
+use super::lock::Turn;
 use super::op::{Began, Begin, End, Finish};
 use super::{Shared, StoreError};
 use crate::audit::{AuditEvent, EventKind, Executed};
@@ -87,6 +88,7 @@ struct Loop {
     inbox: mpsc::UnboundedReceiver<Message>,
     own: mpsc::WeakUnboundedSender<Message>,
     conn: Option<Conn>,
+    turn: Turn,
     queue: Queue,
     /// Ends that must be stored, however long it takes (EXE-8, EXE-9).
     owed: Vec<Job>,
@@ -112,9 +114,10 @@ impl Loop {
         own: mpsc::WeakUnboundedSender<Message>,
     ) -> Self {
         let now = shared.clock.monotonic();
+        let (conn, turn, deadline) = (None, Turn::default(), None);
         let (queue, pause) = (Queue::default(), OWED_PAUSE.0);
         let (owed, done) = (Vec::new(), Vec::new());
-        Self { shared, inbox, own, conn: None, queue, owed, pause, renewed: now, swept: now, deadline: None, done }
+        Self { shared, inbox, own, conn, turn, queue, owed, pause, renewed: now, swept: now, deadline, done }
     }
 
     async fn run(mut self) {

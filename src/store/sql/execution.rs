@@ -164,7 +164,7 @@ pub(crate) const CLAIM_UNKNOWN: Sql = Sql {
     columns: "ti",
     text: "
     UPDATE execution SET tries = tries + 1, next_try = {now}
-           + CASE WHEN tries > 9 THEN 3600000000 ELSE 5000000 * (1 << CAST(tries AS INTEGER)) END
+           + CASE WHEN tries > 9 THEN 3600000000 ELSE CAST(5000000 AS BIGINT) * (1 << CAST(tries AS INTEGER)) END
     WHERE id IN (SELECT e.id FROM execution e WHERE e.state = 'unknown' AND e.next_try <= {now}
                  AND e.capability IN (SELECT v.column1 FROM {rows})
                  ORDER BY e.next_try, e.id LIMIT (SELECT MAX(v.column2) FROM {rows}))

@@ -4,12 +4,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::super::db::Conn;
+use super::super::lock::Turn;
 use super::super::op::{Began, Begin, End};
 use super::super::sql;
 use super::{APPLIED, BEGUN, Bench, StoreError, at_once, bench, call, count, decide, done, polled};
+use crate::actor::Identity;
 use crate::approval::{ApprovalState, Verdict};
 use crate::audit::EventKind;
 use crate::clock::Clock;
+use crate::rejection::Rejection;
+use crate::stage::record;
+use crate::trail::Trail;
 
 fn discovered(bench: &Bench) -> EventKind {
     EventKind::Discovered { count: 0, digest: bench.ids.event() }
@@ -63,6 +68,20 @@ async fn exe_8_a_begin_that_nobody_can_be_sure_of_is_owed_an_end() {
         assert_eq!(bench.store.begin(again).await, Ok(Began::Begun { fence }));
         bench.check().await;
     }
+}
+
+#[tokio::test]
+async fn exe_8_a_refusal_repeats_nothing_of_a_step_that_was_stored_without_an_answer() {
+    let bench = bench().await;
+    let (clock, execution) = (Clock::Manual(bench.clock.clone()), bench.ids.execution());
+    let mut trail = Trail::open(&clock, &bench.ids, None, &execution, &Identity::none());
+    trail.requested(None);
+    bench.store.append(trail.unwritten().to_vec()).await.unwrap();
+    let unanswered = Rejection::Audit(StoreError::Unavailable("the database went away amid a commit".into()));
+    record::refusal(&mut trail, unanswered, &bench.store, &clock).await;
+    assert_eq!(bench.number("SELECT COUNT(*) FROM audit_event").await, 2);
+    assert_eq!(bench.number("SELECT COUNT(*) FROM audit_event WHERE terminal").await, 1);
+    bench.check().await;
 }
 
 #[tokio::test]
@@ -213,7 +232,7 @@ async fn a_panic_of_the_writer_is_an_error_for_everybody_and_ends_the_lease() {
 async fn exe_5_a_transaction_that_waited_for_another_program_takes_the_time_anew() {
     let bench = bench().await;
     let path = bench.dir.path().join("store.db");
-    let mut conn = Conn::open(&path, Clock::Manual(bench.clock.clone())).await.unwrap();
+    let mut conn = Conn::open(&path, Clock::Manual(bench.clock.clone()), Turn::default()).await.unwrap();
     conn.begin().await.unwrap();
     let began = conn.now;
     bench.clock.send_modify(|it| *it = it.plus(Duration::from_secs(2))); // as long as BEGIN took

@@ -106,7 +106,8 @@ impl Loop {
 
     async fn connection(&mut self) -> Result<&mut Conn, sqlx::Error> {
         if self.conn.is_none() {
-            self.conn = Some(Conn::open(&self.shared.path, self.shared.clock.clone()).await?);
+            let (clock, turn) = (self.shared.clock.clone(), self.turn.clone());
+            self.conn = Some(Conn::open(&self.shared.path, clock, turn).await?);
         }
         self.conn.as_mut().ok_or(sqlx::Error::PoolClosed)
     }
