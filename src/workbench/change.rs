@@ -338,7 +338,7 @@ mod tests {
             let requirements = all.iter().map(|(kind, quorum)| Requirement { kind: (*kind).into(), quorum: *quorum });
             let gates = Gates {
                 requirements: requirements.collect(),
-                expires_in: std::time::Duration::from_secs(60),
+                expires_in: std::time::Duration::from_mins(1),
                 reasons: Vec::new(),
                 policies: Vec::new(),
             };

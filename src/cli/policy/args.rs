@@ -15,7 +15,8 @@ pub(in crate::cli) struct Policy {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PolicyCommand {
-    /// Ask what another set of policies would have decided of the calls on record
+    /// Ask what another set of policies would have decided of the calls on record. Exit code 1 if something comes out
+    /// otherwise
     Backtest(Backtest),
     /// Load the policies for the demo application, and report everything that is wrong with them
     Check(Check),
