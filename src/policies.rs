@@ -15,6 +15,8 @@ use tokio::sync::Mutex;
 
 pub(crate) use self::changing::{Around, By, Unchanged};
 pub use self::history::PolicyActivation;
+#[cfg(feature = "cli")]
+pub(crate) use self::sets::Called;
 pub use self::sets::{PolicyCheck, PolicyRefusal, PolicySets};
 pub(crate) use self::shadow::Asked;
 pub(crate) use self::watch::watch;

@@ -51,7 +51,7 @@ use serde_json::Value;
 #[cfg(feature = "cli")]
 pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
 #[cfg(feature = "cli")]
-pub(crate) use self::forecast::{Forecast, Outlook};
+pub(crate) use self::forecast::{Forecast, Forecaster, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
 #[cfg(feature = "cli")]
 pub(crate) use self::judge::Concealed;
@@ -61,6 +61,8 @@ pub(crate) use self::problem::{SourceFile, did_you_mean};
 #[cfg(feature = "prove")]
 pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Supposed, Verdict, prove};
 pub(crate) use self::request::Principal;
+#[cfg(feature = "cli")]
+pub(crate) use self::said::Differences;
 pub(crate) use self::said::Said;
 #[cfg(feature = "cli")]
 pub(crate) use self::schema_file::{FILE as SCHEMA_FILE, Unseen};

@@ -315,10 +315,7 @@ impl Store {
 
     /// What policies saw from `since` on, in the order of time, behind `after`; at most 1,000 decisions, of capabilities
     /// that keep it and as long as that is kept.
-    #[cfg_attr(
-        not(any(test, feature = "testing", feature = "cli")),
-        expect(dead_code, reason = "read by the policy workbench")
-    )]
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the test kit"))]
     pub(crate) async fn decision_records(
         &self,
         since: Timestamp,
@@ -326,6 +323,12 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SeenRecord>, StoreError> {
         self.readers.decision_records(since, after, limit, &self.key).await
+    }
+
+    /// What policies saw of one execution, in the order in which they decided.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn decisions_of(&self, id: &ExecutionId) -> Result<Vec<SeenRecord>, StoreError> {
+        self.readers.decisions_of(id, &self.key).await
     }
 
     pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {

@@ -5,7 +5,9 @@ mod commands;
 mod documents;
 mod page;
 mod policies;
+mod policy_backtest;
 mod policy_check;
+mod policy_diff;
 mod policy_explain;
 mod policy_matrix;
 #[cfg(feature = "prove")]

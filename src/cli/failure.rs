@@ -6,6 +6,7 @@ use serde_json::json;
 use super::exit::Exit;
 use super::policy::render;
 use super::screen::{ERROR, HINT, plain, print_error};
+use crate::store::StoreError;
 use crate::{BuildError, PolicyProblem};
 
 /// A command that did not get to an answer.
@@ -39,6 +40,11 @@ impl Failure {
         let count = problems.len();
         let cause = format!("the cases cannot be run: {count} problem{}", if count == 1 { "" } else { "s" });
         Self { problems, ..Self::invalid(cause, "correct them, and test again") }
+    }
+
+    /// Records that cannot be read.
+    pub(super) fn of_trail(error: &StoreError) -> Self {
+        Self::could_not_run(format!("the trail cannot be read: {error}"), "see to the database, then try again")
     }
 
     /// Statements that cannot be proved or refuted as they are written.

@@ -1,7 +1,10 @@
 //! `policy ..`: what a security team works with, a file a command.
 
 mod args;
+mod backtest;
+mod changes;
 mod check;
+mod diff;
 mod explain;
 mod history;
 mod matrix;
@@ -24,7 +27,9 @@ use super::screen::Answer;
 
 pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
     match args.command {
+        PolicyCommand::Backtest(args) => backtest::run(&args).await,
         PolicyCommand::Check(args) => check::run(&args),
+        PolicyCommand::Diff(args) => diff::run(&args).await,
         PolicyCommand::Explain(args) => explain::run(*args).await,
         PolicyCommand::History(args) => history::run(&args).await,
         PolicyCommand::Publish(args) => publish::run(&args).await,

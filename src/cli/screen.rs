@@ -128,6 +128,17 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// The same for pull requests.
+pub(super) fn markdown(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<&str>| {
+        let cells: Vec<_> = cells.iter().map(|it| plain(&it.replace('|', "\\|").replace('\n', " "))).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = format!("|{}\n", "---|".repeat(headings.len()));
+    let rows = rows.iter().map(|it| line(it.iter().map(String::as_str).collect()));
+    line(headings.to_vec()) + &rule + &rows.collect::<String>()
+}
+
 /// Names and values, one a line.
 pub(super) fn facts(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -15,6 +15,7 @@ use crate::policies::{Around, Loaded};
 use crate::policy::{ManageAction, Managed, PolicyProblem, PolicySource};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
+use crate::store::StoreError;
 
 /// How many digits of a hash name a set at least.
 const SHORTEST: usize = 6;
@@ -176,18 +177,14 @@ impl PolicySets {
     }
 
     async fn copy(&self, hash: &str) -> Result<PolicySource, Rejection> {
-        let digits = hash.strip_prefix("sha256:").unwrap_or(hash);
-        let is_name = digits.len() >= SHORTEST && digits.bytes().all(|it| it.is_ascii_hexdigit());
         let unknown = |keyword: &str| {
             let detail = Detail::Input { path: "/hash".into(), keyword: keyword.into(), nearest: None };
             Rejection::InputInvalid(Refused { outward: vec![detail], paths: vec!["/hash".into()], well_formed: true })
         };
-        let prefix = format!("sha256:{}", digits.to_ascii_lowercase());
-        let found = if is_name { self.core.store.copies(&prefix, 2).await? } else { Vec::new() };
-        match &*found {
-            [one] => self.core.store.copy(one).await?.map(PolicySource::Files).ok_or_else(|| unknown("enum")),
-            [] => Err(unknown("enum")),
-            _ => Err(unknown("unique")),
+        match self.core.copy_called(hash).await? {
+            Called::One(source) => Ok(source),
+            Called::None => Err(unknown("enum")),
+            Called::Several => Err(unknown("unique")),
         }
     }
 
@@ -223,7 +220,25 @@ impl PolicySets {
     }
 }
 
+/// The copies of policy sets that are called so.
+pub(crate) enum Called {
+    None,
+    One(PolicySource),
+    Several,
+}
+
 impl Core {
+    /// The copy of a set that was active before, named by its hash or by how that begins (6 digits at least).
+    pub(crate) async fn copy_called(&self, hash: &str) -> Result<Called, StoreError> {
+        let digits = hash.strip_prefix("sha256:").unwrap_or(hash);
+        let is_name = digits.len() >= SHORTEST && digits.bytes().all(|it| it.is_ascii_hexdigit());
+        let prefix = format!("sha256:{}", digits.to_ascii_lowercase());
+        let found = if is_name { self.store.copies(&prefix, 2).await? } else { Vec::new() };
+        let [one] = &*found else { return Ok(if found.is_empty() { Called::None } else { Called::Several }) };
+        let copy = self.store.copy(one).await?;
+        Ok(copy.map_or(Called::None, |it| Called::One(PolicySource::Files(it))))
+    }
+
     /// What changing the active set needs.
     pub(crate) fn around(&self) -> Around<'_> {
         Around { registry: &self.registry, store: &self.store, clock: &self.clock, ids: &self.ids }

@@ -151,7 +151,7 @@ fn is_lifted(gate: &Gate, covers: Option<&Covers>) -> bool {
 }
 
 /// Step 4, and APR-7: one request for all of today's gates, covered or not.
-fn union(gates: &[(&Rule, &Gate)], policies: Vec<PolicyRef>) -> Gates {
+pub(super) fn union(gates: &[(&Rule, &Gate)], policies: Vec<PolicyRef>) -> Gates {
     let mut quorums: BTreeMap<&str, u32> = BTreeMap::new();
     let mut reasons: Vec<String> = Vec::new();
     for (rule, gate) in gates {

@@ -3,10 +3,10 @@
 
 use cedar_policy::{Policy, PolicySet as Set};
 
-use super::decide::{Asked, gate, references};
+use super::decide::{Asked, gate, references, union};
 use super::discover::{Approximation, Bounds};
 use super::rules::{Kind, Rule};
-use super::{Concealed, Decision, PolicySet};
+use super::{Concealed, Decision, Gates, PolicySet};
 use crate::actor::{ActorKind, Identity};
 use crate::audit::{DenialReason, PolicyError, PolicyRef};
 use crate::capability::Governed;
@@ -32,6 +32,8 @@ pub(crate) enum Outlook {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Forecast {
     pub(crate) outlook: Outlook,
+    /// What everything that is permitted needs, if something is needed; some of it may need more.
+    pub(crate) gates: Option<Gates>,
     /// What holds for every input or could hold for one, by id.
     pub(crate) policies: Vec<PolicyRef>,
     pub(crate) errors: Vec<PolicyError>,
@@ -39,7 +41,7 @@ pub(crate) struct Forecast {
 
 impl Forecast {
     fn new(outlook: Outlook, policies: Vec<PolicyRef>, errors: Vec<PolicyError>) -> Self {
-        Self { outlook, policies, errors }
+        Self { outlook, gates: None, policies, errors }
     }
 }
 
@@ -153,9 +155,11 @@ impl Forecaster<'_> {
             (true, true) if depends => Outlook::Sometimes(Vec::new()),
             (true, true) => Outlook::Allow,
         };
-        let mut all = [permits.certain, permits.possible, forbids.certain, forbids.possible].concat();
+        let mut all = [&permits.certain[..], &permits.possible, &forbids.certain, &forbids.possible].concat();
         all.sort_by(|one, two| one.id.cmp(&two.id));
-        Forecast::new(outlook, references(&all), Vec::new())
+        let certain: Vec<_> = forbids.certain.iter().filter_map(|it| gate(it)).collect();
+        let gates = matches!(outlook, Outlook::Approval(_)).then(|| union(&certain, Vec::new()));
+        Forecast { gates, ..Forecast::new(outlook, references(&all), Vec::new()) }
     }
 }
 

@@ -16,6 +16,38 @@ pub(crate) struct Said {
     digest: String,
 }
 
+/// The policies that two sets do not share, by id.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Differences {
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// They say something else than before.
+    pub(crate) changed: Vec<String>,
+}
+
+impl Differences {
+    fn of(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Self {
+        let other = |one: &BTreeMap<String, String>, two: &BTreeMap<String, String>| {
+            one.keys().filter(|it| !two.contains_key(*it)).cloned().collect()
+        };
+        let differs = |(id, says): &(&String, &String)| before.get(*id).is_some_and(|it| it != *says);
+        let changed = after.iter().filter(differs).map(|it| it.0.clone()).collect();
+        Self { added: other(after, before), removed: other(before, after), changed }
+    }
+
+    /// All of them.
+    #[cfg(feature = "cli")]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
+        self.added.iter().chain(&self.removed).chain(&self.changed)
+    }
+
+    /// Whether this policy is one of them.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.all().any(|it| it == id)
+    }
+}
+
 impl Said {
     /// Gates that come from capabilities are in no file.
     pub(super) fn of(rules: &[Rule], texts: &[(String, String)]) -> Result<Self, String> {
@@ -37,19 +69,22 @@ impl Said {
         &self.digest
     }
 
-    /// What is other than `before`; everything, if there was nothing before.
+    /// Every policy that is other than `before`.
+    #[cfg(feature = "cli")]
+    pub(crate) fn differences(&self, before: &Self) -> Differences {
+        Differences::of(&before.policies, &self.policies)
+    }
+
+    /// What is other than `before`, as far as an event has room for it; everything, if there was nothing before.
     pub(crate) fn since(&self, before: Option<&Self>) -> PolicyChanges {
         let nothing = BTreeMap::new();
         let before = before.map_or(&nothing, |it| &it.policies);
+        let Differences { mut added, mut removed, mut changed } = Differences::of(before, &self.policies);
         let mut more = 0;
-        let mut named = |ids: Vec<&String>| -> Vec<String> {
+        for ids in [&mut added, &mut removed, &mut changed] {
             more += ids.len().saturating_sub(MAX_NAMED);
-            ids.into_iter().take(MAX_NAMED).cloned().collect()
-        };
-        let added = named(self.policies.keys().filter(|it| !before.contains_key(*it)).collect());
-        let removed = named(before.keys().filter(|it| !self.policies.contains_key(*it)).collect());
-        let differs = |(id, says): &(&String, &String)| before.get(*id).is_some_and(|it| it != *says);
-        let changed = named(self.policies.iter().filter(differs).map(|it| it.0).collect());
+            ids.truncate(MAX_NAMED);
+        }
         PolicyChanges { added, changed, more, removed }
     }
 }

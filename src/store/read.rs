@@ -140,6 +140,12 @@ impl Readers {
         Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
     }
 
+    #[cfg(feature = "cli")]
+    pub(super) async fn decisions_of(&self, id: &ExecutionId, key: &Key) -> Result<Vec<SeenRecord>, StoreError> {
+        let rows: Vec<SeenColumns> = self.rows(sql::SEEN_OF, &[row![id]]).await?;
+        Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
+    }
+
     pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(String, i64)> = query(&mut link, sql::ACTIVE, self.now(), &[]).await.map_err(unavailable)?;

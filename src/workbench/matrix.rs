@@ -81,29 +81,17 @@ pub(crate) fn of_capability(
 impl Cell {
     /// The outlook in one word.
     pub(crate) fn word(&self) -> &'static str {
-        match &self.forecast.outlook {
-            Outlook::Allow => "allow",
-            Outlook::Approval(_) => "approval",
-            Outlook::Sometimes(_) => "sometimes",
-            Outlook::Deny => "deny",
-            Outlook::Hidden => "hidden",
-            Outlook::Unexposed => "unexposed",
-            Outlook::Failed => "failed",
-        }
+        word(&self.forecast.outlook)
     }
 
     /// The types of approval that every permitted call needs, or that some do.
     pub(crate) fn types(&self) -> &[String] {
-        match &self.forecast.outlook {
-            Outlook::Approval(types) | Outlook::Sometimes(types) => types,
-            Outlook::Allow | Outlook::Deny | Outlook::Hidden | Outlook::Unexposed | Outlook::Failed => &[],
-        }
+        types(&self.forecast.outlook)
     }
 
     /// The outlook with its types, `sometimes (manager)`.
     pub(crate) fn text(&self) -> String {
-        let types = self.types().join(", ");
-        if types.is_empty() { self.word().to_owned() } else { format!("{} ({types})", self.word()) }
+        text(&self.forecast.outlook)
     }
 
     /// Whether some input could come through.
@@ -130,4 +118,29 @@ impl Cell {
             errors: &self.forecast.errors,
         })
     }
+}
+
+fn word(outlook: &Outlook) -> &'static str {
+    match outlook {
+        Outlook::Allow => "allow",
+        Outlook::Approval(_) => "approval",
+        Outlook::Sometimes(_) => "sometimes",
+        Outlook::Deny => "deny",
+        Outlook::Hidden => "hidden",
+        Outlook::Unexposed => "unexposed",
+        Outlook::Failed => "failed",
+    }
+}
+
+fn types(outlook: &Outlook) -> &[String] {
+    match outlook {
+        Outlook::Approval(types) | Outlook::Sometimes(types) => types,
+        Outlook::Allow | Outlook::Deny | Outlook::Hidden | Outlook::Unexposed | Outlook::Failed => &[],
+    }
+}
+
+/// An outlook with its types.
+pub(super) fn text(outlook: &Outlook) -> String {
+    let types = types(outlook).join(", ");
+    if types.is_empty() { word(outlook).to_owned() } else { format!("{} ({types})", word(outlook)) }
 }

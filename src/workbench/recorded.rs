@@ -9,21 +9,19 @@ use serde_json::{Value, json};
 
 use super::judge::{Question, Word};
 use crate::actor::{Client, Identity, Surface};
-use crate::audit::{ActorRef, AuditEvent, DenialReason, EventKind, PolicyError, PolicyRef};
+use crate::audit::{ActorRef, AuditEvent, DenialReason, EventKind, PolicyError, PolicyRef, Requirement};
 use crate::caller::{JsonInput, Presented};
 use crate::clock::Timestamp;
 use crate::deciding::{bound, opened};
 use crate::pipeline::Core;
-use crate::seen::Facts;
+use crate::seen::{Facts, Said};
 use crate::stage::policy::covers;
+use crate::store::op::SeenRecord;
 use crate::store::{EventFilter, StoreError};
 use crate::{ApprovalId, CapabilityId, ErrorCode};
 
 /// More events than one execution has.
 const EVENTS: usize = 500;
-
-/// How many decisions are looked through, from the beginning of the execution on.
-const KEPT: usize = 1_000;
 
 /// What the trail says about the decision of one execution.
 #[derive(Debug, Serialize)]
@@ -39,6 +37,15 @@ pub(crate) struct Recorded {
     /// In the words of a ruling; absent if the execution ended before it was decided.
     #[serde(skip)]
     pub(crate) word: Option<Word>,
+    /// Whether it was as if the capability were not there.
+    #[serde(skip)]
+    pub(super) concealed: bool,
+    /// Whether an approval was presented.
+    #[serde(skip)]
+    pub(super) presented: bool,
+    /// Of a request for an approval.
+    #[serde(skip)]
+    pub(super) requirements: Vec<Requirement>,
     pub(crate) policies: Vec<PolicyRef>,
     pub(crate) errors: Vec<PolicyError>,
     /// The set that decided.
@@ -51,12 +58,20 @@ pub(crate) async fn recorded(core: &Core, execution: &str) -> Result<Option<(Rec
     let events = core.store.events(&filter, EVENTS).await?;
     let events: Vec<AuditEvent> = events.iter().filter_map(|(_, body)| serde_json::from_str(body).ok()).collect();
     let Some(decision) = events.iter().rfind(|it| decides(&it.kind)).or(events.first()) else { return Ok(None) };
-    let began = events.first().map_or(decision.at, |it| it.at);
-    let question = match kept(core, execution, began).await? {
-        Some(question) => Some(question),
-        None => question(core, execution, decision).await?,
-    };
+    let question = question_of(core, execution, decision).await?;
     Ok(Some((told(execution, decision), question)))
+}
+
+/// The question of one decision, if that can be asked again.
+pub(super) async fn question_of(
+    core: &Core,
+    execution: &str,
+    decision: &AuditEvent,
+) -> Result<Option<Question>, StoreError> {
+    match kept(core, execution, &decision.kind).await? {
+        Some(question) => Ok(Some(question)),
+        None => question(core, execution, decision).await,
+    }
 }
 
 fn decides(kind: &EventKind) -> bool {
@@ -67,7 +82,7 @@ fn decides(kind: &EventKind) -> bool {
     }
 }
 
-fn told(execution: &str, event: &AuditEvent) -> Recorded {
+pub(super) fn told(execution: &str, event: &AuditEvent) -> Recorded {
     let (word, policies, errors) = match &event.kind {
         EventKind::Denied { reason, policies, errors, .. } => {
             let word = match reason {
@@ -86,6 +101,10 @@ fn told(execution: &str, event: &AuditEvent) -> Recorded {
         EventKind::Failed { .. } => (Some(Word::Invalid), Vec::new(), Vec::new()),
         _ => (None, Vec::new(), Vec::new()),
     };
+    let requirements = match &event.kind {
+        EventKind::ApprovalRequested { requirements, .. } => requirements.clone(),
+        _ => Vec::new(),
+    };
     let envelope = event.envelope.clone();
     Recorded {
         execution: execution.to_owned(),
@@ -96,20 +115,32 @@ fn told(execution: &str, event: &AuditEvent) -> Recorded {
         client: envelope.client,
         capability: envelope.capability_id,
         word,
+        concealed: matches!(event.kind, EventKind::Denied { public_code: ErrorCode::CapabilityNotFound, .. }),
+        presented: matches!(event.kind, EventKind::Started { approval_id: Some(_), .. }),
+        requirements,
         policies,
         errors,
         policy_hash: envelope.policy_hash,
     }
 }
 
-/// From what is kept of the last decision of this execution: exactly what policies saw.
-async fn kept(core: &Core, execution: &str, since: Timestamp) -> Result<Option<Question>, StoreError> {
-    let records = core.store.decision_records(since, None, KEPT).await?;
-    let Some(record) = records.into_iter().rfind(|it| *it.execution == *execution) else { return Ok(None) };
-    let (Some(capability), Ok(facts)) = (core.registry.get(&record.capability), record.facts) else { return Ok(None) };
-    let Facts { identity, now, input, covers, entities, .. } = facts;
-    let (capability, input) = (Arc::clone(capability), JsonInput::Value(input));
-    Ok(Some(Question { identity, capability, input, now, covers, entities }))
+/// From what is kept of the last decision of this execution that came out so: exactly what policies saw.
+async fn kept(core: &Core, execution: &str, kind: &EventKind) -> Result<Option<Question>, StoreError> {
+    let said = match kind {
+        EventKind::Started { .. } => Said::Allow,
+        EventKind::ApprovalRequested { .. } => Said::RequireApproval,
+        EventKind::Denied { reason: DenialReason::PolicyFailed, .. } => Said::Failed,
+        EventKind::Denied { .. } => Said::Deny,
+        _ => return Ok(None),
+    };
+    let records = core.store.decisions_of(&execution.into()).await?;
+    let facts = |it: SeenRecord| Some((core.registry.get(&it.capability)?, it.facts.ok()?));
+    let found = records.into_iter().rev().filter_map(facts).find(|(_, facts)| facts.outcome == said);
+    Ok(found.map(|(capability, facts)| {
+        let Facts { identity, now, input, covers, entities, .. } = facts;
+        let (capability, input) = (Arc::clone(capability), JsonInput::Value(input));
+        Question { identity, capability, input, now, covers, entities }
+    }))
 }
 
 /// The call as it was decided: the actor with the attributes of then, the stored input, the time on record.

@@ -33,11 +33,12 @@ pub(crate) struct Suite {
     cases: Vec<Planned>,
 }
 
-struct Planned {
-    file: String,
-    line: u64,
-    name: String,
-    asked: Asked,
+/// One of them.
+pub(super) struct Planned {
+    pub(super) file: String,
+    pub(super) line: u64,
+    pub(super) name: String,
+    pub(super) asked: Asked,
     expect: Word,
     /// Exactly these, if the case says which.
     policies: Option<BTreeSet<String>>,
@@ -113,6 +114,11 @@ impl Suite {
             problems.push(PolicyProblem::of_file("tests", "there are no cases").help(EXAMPLE));
         }
         if problems.is_empty() { Ok(Self { cases }) } else { Err(problems) }
+    }
+
+    /// In the order of their files.
+    pub(super) fn cases(&self) -> &[Planned] {
+        &self.cases
     }
 
     /// Asks every case.

@@ -4,3 +4,4 @@
 
 mod entities;
 mod live;
+mod trail;

@@ -15,8 +15,14 @@ pub(in crate::cli) struct Policy {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PolicyCommand {
+    /// Ask what another set of policies would have decided of the calls on record. Exit code 1 if something comes out
+    /// otherwise
+    Backtest(Backtest),
     /// Load the policies for the demo application, and report everything that is wrong with them
     Check(Check),
+    /// See which decisions change from one set of policies to another: over their cases, over the matrix, and with --db
+    /// over the calls on record. Exit code 1 if one does, or could
+    Diff(Diff),
     /// Say why a call comes out as it does: a call that nobody makes, or one on record
     Explain(Box<Explain>),
     /// Print the schema that policies are checked against, with what they cannot see of each input
@@ -103,6 +109,70 @@ pub(super) struct Schema {
     pub(super) write: bool,
     #[command(flatten)]
     pub(super) format: Format,
+}
+
+/// How changes look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Look {
+    /// For terminals
+    Table,
+    /// For pull requests
+    #[value(alias = "md")]
+    Markdown,
+}
+
+/// Who is asked about, and how changes look.
+#[derive(Debug, Args)]
+pub(super) struct Comparing {
+    /// Whom: names or files (default: all of the demo's people). Of calls whose input is not kept the record has only the
+    /// actor's name: they are asked again for whoever of these is called so, as they are today
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub(super) actors: Vec<String>,
+    /// Show the inputs that are kept
+    #[arg(long)]
+    pub(super) show_inputs: bool,
+    /// How it looks
+    #[arg(long = "format", value_enum, default_value = "table")]
+    pub(super) look: Look,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Diff {
+    /// A directory of `*.cedar` files; with --db also `current`, the active set, or the hash of one that was active, or how
+    /// that begins: 6 digits at least
+    pub(super) old: String,
+    /// The same
+    pub(super) new: String,
+    /// Ask of the calls on record, too. Whoever can read this file is an operator
+    #[arg(long, value_name = "URL")]
+    pub(super) db: Option<String>,
+    /// Of calls on record only those not before this time, `2026-06-01T12:00:00Z` or `2026-06-01`
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "db")]
+    pub(super) since: Option<Timestamp>,
+    /// The matrix at this time (default: now)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) now: Option<Timestamp>,
+    #[command(flatten)]
+    pub(super) comparing: Comparing,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Backtest {
+    /// A directory of `*.cedar` files, `current`, or the hash of a set that was active, or how that begins
+    pub(super) set: String,
+    /// Not before this time, `2026-06-01T12:00:00Z` or `2026-06-01`
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) since: Timestamp,
+    /// Before this time (default: all)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) until: Option<Timestamp>,
+    /// The database. Whoever can read this file is an operator
+    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
+    pub(super) db: String,
+    #[command(flatten)]
+    pub(super) comparing: Comparing,
 }
 
 #[derive(Debug, Args)]
@@ -231,7 +301,9 @@ pub(super) struct Prove {
 impl Policy {
     pub(in crate::cli) fn format(&self) -> &Format {
         match &self.command {
+            PolicyCommand::Backtest(it) => &it.comparing.format,
             PolicyCommand::Check(it) => &it.format,
+            PolicyCommand::Diff(it) => &it.comparing.format,
             PolicyCommand::Explain(it) => &it.place.format,
             PolicyCommand::History(it) => &it.records.format,
             PolicyCommand::Publish(it) => &it.records.format,

@@ -75,9 +75,7 @@ async fn on_record(args: &Explain, id: &str) -> Result<Answer, Failure> {
     let found = recorded(session.core(), id).await;
     let set = std::sync::Arc::clone(&session.core().policies.current().set);
     session.close().await;
-    let found = found.map_err(|error| {
-        Failure::could_not_run(format!("the trail cannot be read: {error}"), "see to the database, then try again")
-    })?;
+    let found = found.map_err(|it| Failure::of_trail(&it))?;
     let Some((record, question)) = found else {
         let next = "look for its id on the trail: `countersign audit list`";
         return Err(Failure::could_not_run(format!("there is no execution `{}` on record", plain(id)), next));

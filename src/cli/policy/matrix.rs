@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::failure::Failure;
 use super::super::open::registry;
-use super::super::screen::{Answer, STRONG, plain, table};
+use super::super::screen::{Answer, STRONG, markdown, table};
 use super::args::{Layout, Matrix, Outlooks};
 use super::set::{loaded, world};
 use crate::Surface;
@@ -19,7 +19,7 @@ pub(super) fn run(args: &Matrix) -> Result<Answer, Failure> {
     let json: Vec<_> = cells.iter().map(|it| it.json(&set)).collect();
     let text = match args.layout {
         Layout::Table => tables(&cells, &world),
-        Layout::Markdown => markdown(&cells, &world),
+        Layout::Markdown => in_markdown(&cells, &world),
         Layout::Csv => csv(&cells, &set),
         Layout::Json => super::super::screen::pretty(&json) + "\n",
     };
@@ -66,21 +66,10 @@ fn tables(cells: &[Cell], world: &World) -> String {
     by_surface(cells).map(of_surface).collect::<Vec<_>>().join("\n")
 }
 
-fn markdown(cells: &[Cell], world: &World) -> String {
-    let line = |cells: Vec<String>| {
-        let cells: Vec<_> = cells.iter().map(|it| plain(&it.replace('|', "\\|").replace('\n', " "))).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let mut text = String::new();
-    for (surface, cells) in by_surface(cells) {
-        let headings: Vec<_> = headings(world).into_iter().map(str::to_owned).collect();
-        let rule = format!("|{}\n", "---|".repeat(headings.len()));
-        // into a String: cannot fail
-        let _ = write!(text, "## Over {surface}\n\n{}{rule}", line(headings));
-        text.extend(rows(cells, world).into_iter().map(line));
-        text.push('\n');
-    }
-    text
+fn in_markdown(cells: &[Cell], world: &World) -> String {
+    let of_surface =
+        |(surface, cells)| format!("## Over {surface}\n\n{}\n", markdown(&headings(world), &rows(cells, world)));
+    by_surface(cells).map(of_surface).collect()
 }
 
 /// RFC 4180, one line a cell.

@@ -31,6 +31,7 @@ pub(super) fn run(args: &Test) -> Result<Answer, Failure> {
     Ok(answer(&report))
 }
 
+/// The cases of a directory, or the demo's own.
 fn files(directory: Option<&Path>) -> Result<Vec<SourceFile>, Failure> {
     match directory {
         Some(directory) => files_beside(directory, "tests").map_err(Failure::of_cases),

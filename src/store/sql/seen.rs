@@ -26,3 +26,12 @@ pub(crate) const SEEN: &str = "
     SELECT d.execution_id, d.place, d.tenant, d.capability, d.policy_hash, d.decided_at, d.sealed FROM decision_record d
     WHERE d.decided_at >= $2 AND (d.decided_at, d.execution_id, d.place) > ($3, $4, $5)
     ORDER BY d.decided_at, d.execution_id, d.place LIMIT $6";
+
+/// execution -> its decisions, in order.
+#[cfg(feature = "cli")]
+pub(crate) const SEEN_OF: Sql = Sql {
+    columns: "t",
+    text: "
+    SELECT d.execution_id, d.place, d.tenant, d.capability, d.policy_hash, d.decided_at, d.sealed
+    FROM {rows} CROSS JOIN decision_record d WHERE d.execution_id = v.column1 ORDER BY d.place",
+};

@@ -1,0 +1,54 @@
+//! `policy backtest`: another set against the decisions on record.
+
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::open::{Session, registry};
+use super::super::screen::{Answer, GOOD, plain};
+use super::args::{Backtest as Args, Look};
+use super::changes::{counted, progress, progress_ends, replayed, shown};
+use super::matrix::at_fault;
+use super::plural;
+use super::set::{named, world};
+use crate::workbench::{Backtest, Replaying, backtest};
+
+pub(super) async fn run(args: &Args) -> Result<Answer, Failure> {
+    let session = Session::follow(&args.db).await?;
+    let answer = tested(args, &session).await;
+    session.close().await;
+    answer
+}
+
+async fn tested(args: &Args, session: &Session) -> Result<Answer, Failure> {
+    let world = world(registry()?, &args.comparing.actors)?;
+    let (candidate, _) = named(&args.set, &world.registry, Some(session)).await?;
+    let replaying = Replaying {
+        core: session.core(),
+        cast: &world.cast,
+        since: args.since,
+        until: args.until,
+        show_inputs: args.comparing.show_inputs,
+    };
+    let tested = backtest(&candidate, &replaying, &mut progress).await;
+    progress_ends();
+    let tested = tested.map_err(|it| Failure::of_trail(&it))?.map_err(at_fault)?;
+    let exit = if tested.changes.count() == 0 { Exit::Done } else { Exit::Failed };
+    Ok(Answer::new(exit, &tested.json(&candidate), text(&tested, args.comparing.look)))
+}
+
+fn text(tested: &Backtest, look: Look) -> String {
+    let Backtest { replay, changes } = tested;
+    let mut text = String::new();
+    if changes.count() > 0 {
+        text += &look.heading("Decisions");
+        text += &shown(changes, look);
+        text += "\n";
+    }
+    let mut lines = replayed(replay, look);
+    let (count, asked) = (changes.count(), replay.exact + replay.without_input);
+    lines.push(match (count, look) {
+        (0, Look::Table) => format!("{GOOD}no decision changes{GOOD:#} of {asked} asked again"),
+        (0, Look::Markdown) => format!("**No decision changes** of {asked} asked again."),
+        (_, _) => format!("{count} change{}: {}; of {asked} asked again", plural(count), plain(&counted(changes))),
+    });
+    text + &look.said(&lines)
+}
