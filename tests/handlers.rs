@@ -329,7 +329,7 @@ fn named(redact: impl Fn(serde_json::Value) -> serde_json::Value + Send + Sync +
     let input = json!({"type": "object", "additionalProperties": false});
     let draft = Capability::write("names.set").risk(Risk::Low).description("Sets.").expose([Surface::Direct]);
     draft.redact_output(["/secrets/*/pin"]).redact_with(redact).json_handler(input, output, |_, _| async {
-        Ok::<_, countersign::HandlerError>(json!({"name": "Lee", "secrets": [{"pin": 1}, {"pin": 2}]}))
+        Ok::<_, HandlerError>(json!({"name": "Lee", "secrets": [{"pin": 1}, {"pin": 2}]}))
     })
 }
 
@@ -341,7 +341,7 @@ async fn redaction_takes_paths_then_the_function() {
         it
     };
     let app =
-        App::with(crate::shop::everything_but(&[]).capability(named(upper)).policies(texts(ALLOW_ALL_AND_PEOPLE)))
+        App::with(everything_but(&[]).capability(named(upper)).policies(texts(ALLOW_ALL_AND_PEOPLE)))
             .await;
     let outcome = app.dana().invoke("names.set", json!({})).await;
     assert_eq!(json_of(&outcome)["output"], json!({"name": "L.", "secrets": [{}, {}]}));
@@ -350,7 +350,7 @@ async fn redaction_takes_paths_then_the_function() {
 #[tokio::test]
 async fn a_redaction_that_fails_withholds_the_output_and_ends_the_execution() {
     let app = App::with(
-        crate::shop::everything_but(&[])
+        everything_but(&[])
             .capability(named(|_| panic!("secret-cause")))
             .policies(texts(ALLOW_ALL_AND_PEOPLE)),
     )
