@@ -17,8 +17,8 @@ const REFERENCE: &str = include_str!("../../../docs/policies/reference.md");
 fn missing<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Vec<String> {
     let code: String = REFERENCE.split('`').skip(1).step_by(2).fold(String::new(), |all, it| all + " " + it);
     let joins = |it: char| it.is_alphanumeric() || matches!(it, '_' | '@' | '/' | '.');
-    let named: BTreeSet<&str> = code.split(|it| !joins(it)).collect();
-    names.into_iter().map(|it| it.as_ref().to_owned()).filter(|it| !named.contains(&**it)).collect()
+    let said: BTreeSet<&str> = code.split(|it| !joins(it)).collect();
+    names.into_iter().map(|it| it.as_ref().to_owned()).filter(|it| !said.contains(&**it)).collect()
 }
 
 #[test]
