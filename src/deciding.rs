@@ -6,6 +6,7 @@ use crate::actor::{ActorKind, Identity};
 use crate::approval::{ApprovalState, ApprovalView, Binding, Decided, Verdict, binding_hash};
 use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, hex};
 use crate::canonical;
+use crate::discovery::BUDGET;
 use crate::id::random;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::Core;
@@ -13,8 +14,8 @@ use crate::policy::{ManageAction, Managed, Management, PolicySet};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
 use crate::stage::approval::code_of;
-use crate::store::Store;
 use crate::store::op::{ApprovalRecord, Comment, Decide, Decided as Answer, Withdraw};
+use crate::store::{Store, StoreError};
 use crate::trail::{hashed, is_locator};
 use sha2::{Digest as _, Sha256};
 
@@ -84,7 +85,8 @@ impl Approvals {
     /// What this party requested or may decide, in the order of filing, at most 200.
     ///
     /// # Errors
-    /// UNAUTHENTICATED without an actor; `AUDIT_UNAVAILABLE` if the store is down.
+    /// UNAUTHENTICATED without an actor; `AUDIT_UNAVAILABLE` if the store is down; TIMEOUT if so many requests are
+    /// others' that it takes longer than 30 s.
     pub async fn list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Error> {
         self.try_list(status).await.map_err(|it| it.face())
     }
@@ -103,14 +105,25 @@ impl Approvals {
 
     async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
         actor_of(&self.identity)?;
+        let began = self.core.clock.monotonic();
         let (tenant, mut after, mut listed) = (self.identity.tenant_name(), None, Vec::new());
         loop {
             let page = self.core.store.approvals(tenant, status, None, after.as_ref(), PAGE).await?;
-            let visible = page.iter().filter(|it| self.may_see(it));
-            listed.extend(visible.filter_map(|it| self.core.view(it, Some(&self.identity)).ok()));
             after = page.last().map(|it| it.id.clone());
-            if page.len() < PAGE || listed.len() >= PAGE {
-                listed.truncate(PAGE);
+            let ends = page.len() < PAGE;
+            for record in page {
+                if self.core.clock.monotonic().since(began) > BUDGET {
+                    return Err(Rejection::ListingTimeout);
+                }
+                if self.may_see(&record) {
+                    let record = self.core.with_input(record).await?;
+                    listed.extend(self.core.view(&record, Some(&self.identity)).ok());
+                }
+                if listed.len() == PAGE {
+                    return Ok(listed);
+                }
+            }
+            if ends {
                 return Ok(listed);
             }
         }
@@ -290,6 +303,12 @@ impl Core {
         let policy_hash = Some(self.policies.current().set.hash().to_string());
         let envelope = Envelope { policy_hash, ..Envelope::of(identity) };
         AuditEvent { id: self.ids.event(), at: self.clock.now(), kind, envelope }
+    }
+
+    /// An approval that was listed, and so came without its input.
+    pub(crate) async fn with_input(&self, record: ApprovalRecord) -> Result<ApprovalRecord, StoreError> {
+        let input = self.store.approval(&record.id).await?.and_then(|it| it.input);
+        Ok(ApprovalRecord { input, ..record })
     }
 
     /// An approval in display form. `None` as the viewer is the operator, who has the database anyway.

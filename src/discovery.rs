@@ -13,7 +13,7 @@ use crate::policy::Listed;
 use crate::rejection::Rejection;
 
 /// How long a listing may take; running out is loud, never a short list.
-const BUDGET: Duration = Duration::from_secs(30);
+pub(crate) const BUDGET: Duration = Duration::from_secs(30);
 
 impl Core {
     /// Exposure and hides, then the filter, then policy with the input unknown.

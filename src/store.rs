@@ -288,7 +288,7 @@ impl Store {
         self.readers.approval_of_call(slot, input_hash, given_hash).await
     }
 
-    /// A tenant's requests in the order of filing, behind `after`.
+    /// A tenant's requests in the order of filing, behind `after`, without their inputs.
     pub(crate) async fn approvals(
         &self,
         tenant: &str,

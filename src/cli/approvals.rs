@@ -65,7 +65,10 @@ async fn operators_list(session: &Session, status: Option<ApprovalState>) -> Res
             let page = core.store.approvals(&tenant, status, None, after.as_ref(), PAGE).await.map_err(unreadable)?;
             let Some(last) = page.last() else { break };
             after = Some(last.id.clone());
-            all.extend(page.iter().filter_map(|it| core.view(it, None).ok()));
+            for record in page {
+                let record = core.with_input(record).await.map_err(unreadable)?;
+                all.extend(core.view(&record, None).ok());
+            }
         }
     }
     all.sort_by(|one, two| two.requested_at.cmp(&one.requested_at).then_with(|| one.id.cmp(&two.id)));

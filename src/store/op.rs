@@ -329,7 +329,7 @@ pub(crate) struct ApprovalRecord {
     pub(crate) input_hash: String,
     pub(crate) binding: String,
     pub(crate) binding_hash: String,
-    /// Sealed; gone 24 h after the end.
+    /// Sealed; gone 24 h after the end, and absent from listings.
     pub(crate) input: Option<String>,
     pub(crate) requirements: Vec<Requirement>,
     /// Lapsed ones read as expired, whether or not the sweep has been there.

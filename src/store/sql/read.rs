@@ -3,11 +3,12 @@
 use super::{Sql, lapsed};
 
 macro_rules! approvals {
-    ($($rest:literal),+) => {
+    ($input:literal, $($rest:literal),+) => {
         concat!(
             "
-    SELECT a.id, a.tenant, a.capability, a.requester, a.slot, a.input_hash, a.binding, a.binding_hash, a.input,
-           a.requirements, a.envelope, a.withdrawn_by, a.expires_at, a.approved_at, a.consumed_by,
+    SELECT a.id, a.tenant, a.capability, a.requester, a.slot, a.input_hash, a.binding, a.binding_hash, ",
+            $input,
+            " AS input, a.requirements, a.envelope, a.withdrawn_by, a.expires_at, a.approved_at, a.consumed_by,
            CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END AS state,
            CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN a.expires_at ELSE a.ended_at END
            AS ended_at
@@ -30,16 +31,19 @@ macro_rules! events {
 }
 
 /// $2 approval.
-pub(crate) const APPROVAL: &str = approvals!("a.id = $2");
+pub(crate) const APPROVAL: &str = approvals!("a.input", "a.id = $2");
 
 /// $2 slot, $3 input hash, $4 given hash: the latest request for that call.
 pub(crate) const APPROVAL_OF_CALL: &str = approvals!(
+    "a.input",
     "a.slot = $2 AND (a.input_hash = $3 OR a.given_hash = $4)
     ORDER BY a.filed_seq DESC LIMIT 1"
 );
 
-/// $2 tenant, $3 state, $4 requester, $5 the last one that was shown, $6 how many: in the order of filing.
+/// $2 tenant, $3 state, $4 requester, $5 the last one that was shown, $6 how many: in the order of filing. Without
+/// their inputs, which are large.
 pub(crate) const APPROVALS: &str = approvals!(
+    "CAST(NULL AS TEXT)",
     "a.tenant = $2 AND (CAST($3 AS TEXT) IS NULL
           OR $3 = CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END)
           AND (CAST($4 AS TEXT) IS NULL OR a.requester = $4)
