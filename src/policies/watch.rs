@@ -122,10 +122,9 @@ fn node(_: &Path) -> Option<(u64, u64)> {
     Some((0, 0))
 }
 
+#[cfg(feature = "testing")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "testing")]
-
     use std::sync::Arc;
 
     use super::*;
