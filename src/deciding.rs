@@ -1,8 +1,11 @@
 //! Deciding approvals, and seeing them. Deciding runs nothing.
 
+mod standing;
+
 use std::sync::Arc;
 
-use crate::actor::{ActorKind, Identity};
+pub(crate) use self::standing::{Standing, standing};
+use crate::actor::Identity;
 use crate::approval::{ApprovalState, ApprovalView, Binding, Decided, Verdict, binding_hash};
 use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, hex};
 use crate::canonical;
@@ -65,12 +68,8 @@ impl Approvals {
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Error> {
-        let action = match verdict {
-            Verdict::Approve => ManageAction::Approve,
-            Verdict::Reject => ManageAction::Reject,
-        };
         let done = self.try_decide(id, kind, verdict, comment).await;
-        self.recorded(action, id, done).await
+        self.recorded(action_of(verdict), id, done).await
     }
 
     /// Takes a request back: its requester, or whoever policy lets withdraw.
@@ -143,8 +142,7 @@ impl Approvals {
 
     fn may_see(&self, record: &ApprovalRecord) -> bool {
         let Some(binding) = bound(record) else { return false };
-        let actor = self.identity.actor();
-        let mine = actor.map(crate::Actor::party) == binding.requester.actor().map(crate::Actor::party);
+        let mine = standing(ManageAction::ReadApprovals, &self.identity, &binding.requester) == Standing::Granted;
         let decidable = || {
             binding.requirements.iter().any(|it| self.may(ManageAction::Approve, &binding, Some(&it.kind)) == Ok(()))
         };
@@ -175,7 +173,7 @@ impl Approvals {
         let actor = actor_of(&self.identity)?.clone();
         let record = self.load(id).await?;
         let binding = bound(&record).ok_or(Rejection::approval(ErrorCode::ApprovalInputMismatch))?;
-        if is_requester(&self.identity, &binding.requester) {
+        if standing(action_of(verdict), &self.identity, &binding.requester) == Standing::Own {
             return Err(Rejection::approval(ErrorCode::ApprovalSelfApproval)); // INV-4, APR-3
         }
         self.check_eligible(&record, &binding, kind, verdict)?;
@@ -204,11 +202,8 @@ impl Approvals {
         kind: &str,
         verdict: Verdict,
     ) -> Result<(), Rejection> {
-        let person = is_person(&self.identity);
-        let action = match verdict {
-            Verdict::Approve => ManageAction::Approve,
-            Verdict::Reject => ManageAction::Reject,
-        };
+        let action = action_of(verdict);
+        let person = standing(action, &self.identity, &binding.requester) != Standing::NoPerson;
         let asked = binding.requirements.iter().any(|it| it.kind == kind);
         let allowed = if person { self.may(action, binding, Some(kind)) } else { Err(ErrorCode::ApproverNotEligible) };
         match allowed {
@@ -221,10 +216,10 @@ impl Approvals {
     }
 
     async fn try_withdraw(&self, id: &str) -> Result<Decided, Rejection> {
-        let actor = actor_of(&self.identity)?;
+        actor_of(&self.identity)?;
         let record = self.load(id).await?;
         let binding = bound(&record).ok_or_else(not_found)?;
-        let mine = binding.requester.actor().map(crate::Actor::party) == Some(actor.party());
+        let mine = standing(ManageAction::Withdraw, &self.identity, &binding.requester) == Standing::Granted;
         let (by, events) = if mine {
             ("requester", Vec::new())
         } else if self.may(ManageAction::Withdraw, &binding, None) == Ok(()) {
@@ -369,16 +364,11 @@ pub(crate) fn opened(record: &ApprovalRecord, store: &Store) -> Result<String, R
     String::from_utf8(plain).map_err(|_| mismatch())
 }
 
-/// Every actor of either delegation chain counts (APR-3).
-pub(crate) fn is_requester(identity: &Identity, requester: &Identity) -> bool {
-    let parties = |it: &Identity| it.actor().map(|it| it.parties().collect::<Vec<_>>()).unwrap_or_default();
-    let asked = parties(requester);
-    parties(identity).iter().any(|it| asked.iter().any(|other| it.may_be(other)))
-}
-
-/// A person, and nobody acts in their name (APR-4).
-pub(crate) fn is_person(identity: &Identity) -> bool {
-    identity.actor().is_some_and(|it| it.kind == ActorKind::User && it.chain.is_empty())
+fn action_of(verdict: Verdict) -> ManageAction {
+    match verdict {
+        Verdict::Approve => ManageAction::Approve,
+        Verdict::Reject => ManageAction::Reject,
+    }
 }
 
 pub(crate) fn actor_of(identity: &Identity) -> Result<&crate::Actor, Rejection> {

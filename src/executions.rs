@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::actor::Identity;
 use crate::audit::{AuditEvent, EventKind, ReconciledBy};
 use crate::clock::Timestamp;
-use crate::deciding::{actor_of, is_requester};
+use crate::deciding::{Standing, actor_of, standing};
 use crate::invocation::AgentInvocationInfo;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::Core;
@@ -122,10 +122,10 @@ impl Executions {
         let record = record.filter(|it| *it.tenant == *self.identity.tenant).ok_or(Rejection::ExecutionNotFound)?;
         let agent: AgentInvocationInfo =
             serde_json::from_str(&record.agent).map_err(|_| Rejection::Internal("an execution without its caller"))?;
-        let requester = Identity::new((*agent.actor).clone());
+        let requester = Identity::new((*agent.actor).clone()).tenant(agent.tenant);
         let allowed = self.core.may(ManageAction::Reconcile, &Managed::Engine, &self.identity);
         allowed.map_err(Rejection::management)?;
-        if is_requester(&self.identity, &requester) {
+        if standing(ManageAction::Reconcile, &self.identity, &requester) != Standing::Asked {
             let reason = Some("Nobody settles their own execution.".into());
             return Err(Rejection::PolicyDenied { reason, policies: Vec::new() });
         }

@@ -12,11 +12,12 @@ use crate::approver::InlineApprover;
 use crate::budget::Budget;
 use crate::caller::{Call, JsonInput, Order, Presented, What};
 use crate::clock::Clock;
-use crate::deciding::{bound, opened};
+use crate::deciding::{Standing, bound, opened, standing};
 use crate::id::Ids;
 use crate::invocation::{Body, Context};
 use crate::outcome::{ErrorCode, Outcome};
 use crate::policies::Policies;
+use crate::policy::ManageAction;
 use crate::registry::Registry;
 use crate::rejection::{Failed, Late, Rejection};
 use crate::resource::Resources;
@@ -214,8 +215,9 @@ impl Core {
         let missing = || Rejection::approval(ErrorCode::ApprovalNotFound);
         let record = if is_locator(id) { self.store.approval(id).await? } else { None };
         let record = record.filter(|it| *it.tenant == *identity.tenant).ok_or_else(missing)?;
-        if !bound(&record).is_some_and(|it| it.requester.is_same_caller(identity)) {
-            return Err(missing()); // APR-8: to everybody else it does not exist
+        let requester = bound(&record).ok_or_else(missing)?.requester;
+        if standing(ManageAction::Resume, identity, &requester) != Standing::Granted {
+            return Err(missing());
         }
         if record.state != ApprovalState::Approved {
             return Err(approval::ended(&record));

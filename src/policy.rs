@@ -53,9 +53,7 @@ pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
 #[cfg(feature = "cli")]
 pub(crate) use self::forecast::{Forecast, Forecaster, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
-#[cfg(feature = "cli")]
-pub(crate) use self::judge::Concealed;
-pub(crate) use self::judge::Shown;
+pub(crate) use self::judge::{Concealed, Shown};
 #[cfg(feature = "cli")]
 pub(crate) use self::problem::{SourceFile, did_you_mean};
 #[cfg(feature = "prove")]

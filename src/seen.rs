@@ -8,9 +8,8 @@ use serde_json::Value;
 
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef};
-use crate::capability::Governed;
 use crate::clock::Timestamp;
-use crate::policy::{Case, Covers, Decision, PolicySet};
+use crate::policy::{Case, Covers, Decision};
 use crate::resource::ResourceEntity;
 
 /// The most bytes of JSON that are kept of one decision: what a text of the store may have, once it is sealed.
@@ -66,19 +65,6 @@ impl Facts {
             policies: policies.to_vec(),
             errors: errors.to_vec(),
         }
-    }
-
-    /// What a policy set says of the same call. One that reads entities which were not read then fails.
-    #[cfg_attr(not(test), expect(dead_code, reason = "asked by the policy workbench"))]
-    pub(crate) fn decided_by(&self, set: &PolicySet, governed: &Governed) -> Decision {
-        let Self { identity, now, input, covers, entities, .. } = self;
-        let decide = || {
-            let principal = set.principal(identity)?;
-            let entities = set.gathered(&principal, governed, input, entities)?;
-            let (now, covers) = (*now, covers.as_ref());
-            Ok(set.judge(&Ok(principal), &Case { identity, now, governed, input, covers, entities: &entities }))
-        };
-        decide().unwrap_or_else(Decision::Failed)
     }
 
     /// As JSON. `None` if it is too much to keep.

@@ -121,3 +121,27 @@ fn node(directory: &Path) -> Option<(u64, u64)> {
 fn node(_: &Path) -> Option<(u64, u64)> {
     Some((0, 0))
 }
+
+#[cfg(feature = "testing")]
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::TestApp;
+    use crate::{Engine, PolicySource};
+
+    #[tokio::test]
+    async fn watching_ends_with_the_engine() {
+        let directory = tempfile::tempdir().unwrap();
+        let policy = "@id(\"a\") permit (principal, action == Countersign::Action::\"approve\", resource);";
+        fs::write(directory.path().join("a.cedar"), policy).unwrap();
+        let builder = Engine::<()>::builder().policies(PolicySource::Directory(directory.path().into()));
+        let app = TestApp::new(builder, |_| ()).await.unwrap();
+        let core = &app.engine().core;
+        let (clock, stop) = (core.clock.clone(), core.stop.clone());
+        let watching = watch(Arc::downgrade(core), directory.path().into(), clock, stop);
+        // The engine is still there: a watcher that did not end with it would keep this test for ever.
+        tokio::join!(watching, app.engine().shutdown(Duration::from_secs(1)));
+    }
+}

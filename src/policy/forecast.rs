@@ -116,7 +116,7 @@ impl PolicySet {
 impl Forecaster<'_> {
     /// What this caller could get now. Stages 5 and 6 are asked as they are; what they leave open is told apart here.
     pub(crate) fn forecast(&self, identity: &Identity, now: Timestamp) -> Forecast {
-        let shown = match self.set.show(identity, now, self.governed) {
+        let shown = match self.set.show(identity, now, self.governed, |_, _| ()) {
             Ok(shown) => shown,
             Err(Concealed { reason, policies, errors }) => {
                 let outlook = match reason {

@@ -2,9 +2,7 @@
 
 use super::{Case, Decision, PolicySet, Principal, Visibility};
 use crate::actor::{ActorKind, Identity};
-use crate::audit::PolicyError;
-#[cfg(feature = "cli")]
-use crate::audit::{DenialReason, PolicyRef};
+use crate::audit::{DenialReason, PolicyError, PolicyRef};
 use crate::capability::Governed;
 use crate::clock::Timestamp;
 
@@ -12,7 +10,6 @@ use crate::clock::Timestamp;
 pub(crate) type Shown = Result<Principal, Vec<PolicyError>>;
 
 /// Why a capability is as if it were not there. For the record: from outside all reasons look the same (INV-7).
-#[cfg(feature = "cli")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Concealed {
     pub(crate) reason: DenialReason,
@@ -21,15 +18,23 @@ pub(crate) struct Concealed {
 }
 
 impl PolicySet {
-    /// Stage 5, whole: the capability lists the surface, and no policy hides it.
-    #[cfg(feature = "cli")]
-    pub(crate) fn show(&self, identity: &Identity, now: Timestamp, governed: &Governed) -> Result<Shown, Concealed> {
+    /// Stage 5, whole: the capability lists the surface, and no policy hides it. `seen` learns what the hides say, if
+    /// they are asked.
+    pub(crate) fn show(
+        &self,
+        identity: &Identity,
+        now: Timestamp,
+        governed: &Governed,
+        seen: impl FnOnce(&Shown, &Visibility),
+    ) -> Result<Shown, Concealed> {
         let conceal = |reason, policies, errors| Err(Concealed { reason, policies, errors });
         if !governed.meta.expose.contains(&identity.surface) {
             return conceal(DenialReason::NotExposed, Vec::new(), Vec::new());
         }
         let shown = self.principal(identity);
-        match self.seen(&shown, identity, now, governed) {
+        let visibility = self.seen(&shown, identity, now, governed);
+        seen(&shown, &visibility);
+        match visibility {
             Visibility::Visible => Ok(shown),
             Visibility::Hidden(policies) => conceal(DenialReason::Hidden, policies, Vec::new()),
             Visibility::Failed(errors) => conceal(DenialReason::PolicyFailed, Vec::new(), errors),

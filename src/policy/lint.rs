@@ -14,13 +14,13 @@ use cedar_policy::{
     ActionConstraint, Policy, PolicySet, ValidationError, ValidationMode, ValidationWarning, Validator,
 };
 
-use super::PolicyProblem;
 use super::parse::{help, label};
 use super::problem::{SourceFile, did_you_mean, find_word};
 use super::rules::{Kind, Origin, Rule};
 use super::schema::{CAPABILITY_FILE, Generated};
-use super::slice::{Scope, invoke_action};
+use super::slice::{Scope, invoke_action, manage_action};
 use super::tree::{body, children, condition, context_member, rebuild};
+use super::{ManageAction, PolicyProblem};
 use crate::capability::Governed;
 
 /// How far a policy may follow entities: `resource.requesterUser.department` is 2. What is further is not loaded.
@@ -64,6 +64,7 @@ impl<'a> Linter<'a> {
         let mut probed = BTreeMap::new();
         for rule in rules {
             self.literals(rule, &mut problems);
+            problems.extend(self.unasked(rule));
             if let Some(template) = body(&rule.policy) {
                 self.reach(rule, &template, &mut problems);
                 self.dead_has(rule, &template, (validator, &mut probed), &mut problems);
@@ -180,6 +181,17 @@ impl<'a> Linter<'a> {
             };
             problems.push(problem);
         }
+    }
+
+    /// No policy is asked who may resume, so one that names it would not hold.
+    fn unasked(&self, rule: &Rule) -> Option<PolicyProblem> {
+        let resume = manage_action(ManageAction::Resume)?;
+        let what = "no policy is asked about `resume`: only the requester resumes, and the call is decided again";
+        let help = "leave it out, and forbid the capability's own action to whoever must not run it";
+        rule.policy
+            .entity_literals()
+            .contains(&resume)
+            .then(|| self.problem_at(rule, &resume.to_string(), what).help(help))
     }
 
     /// What hides and gates may look at: a hide is decided before there is input, and a gate that looked at its own

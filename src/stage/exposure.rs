@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::CapabilityId;
-use crate::audit::{DenialReason, PolicyError, PolicyRef};
+use crate::audit::DenialReason;
 use crate::capability::Governed;
 use crate::policies::{Asked, Loaded};
-use crate::policy::{Decision, Shown, Visibility};
+use crate::policy::{Concealed, Decision, Shown, Visibility};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
 use crate::stage::Stage;
@@ -43,28 +43,20 @@ pub(crate) fn find(
     let call = identified.call();
     let Some(id) = call.capability.clone() else { return Err(Rejection::Internal("a call without a capability")) };
     let identity = Arc::clone(&call.identity);
-    let capability = registry.get(&id).ok_or_else(|| refuse(&id, DenialReason::Unknown))?;
+    let unknown = || Concealed { reason: DenialReason::Unknown, policies: Vec::new(), errors: Vec::new() };
+    let capability = registry.get(&id).ok_or_else(|| conceal(&id, unknown()))?;
     trail.resolves(capability);
     trail.at(Stage::Exposure).decided_by(policies.set.hash());
-    if !capability.meta.expose.contains(&identity.surface) {
-        return Err(refuse(&id, DenialReason::NotExposed));
-    }
-    let principal = policies.set.principal(&identity);
-    let asked = Asked { principal: &principal, identity: &identity, now: trail.now(), capability };
-    let visibility = policies.set.seen(&principal, &identity, asked.now, capability);
-    policies.compare_shown(trail, &asked, &visibility);
-    match visibility {
-        Visibility::Visible => {}
-        Visibility::Hidden(policies) => return Err(conceal(&id, DenialReason::Hidden, policies, Vec::new())),
-        Visibility::Failed(errors) => return Err(conceal(&id, DenialReason::PolicyFailed, Vec::new(), errors)),
-    }
+    let now = trail.now();
+    let compare = |principal: &Shown, visibility: &Visibility| {
+        let asked = Asked { principal, identity: &identity, now, capability };
+        policies.compare_shown(trail, &asked, visibility);
+    };
+    let shown = policies.set.show(&identity, now, capability, compare);
+    let principal = shown.map_err(|it| conceal(&id, it))?;
     Ok(Exposed { capability: Arc::clone(capability), identified, policies, principal })
 }
 
-fn refuse(id: &CapabilityId, reason: DenialReason) -> Rejection {
-    conceal(id, reason, Vec::new(), Vec::new())
-}
-
-fn conceal(id: &CapabilityId, reason: DenialReason, policies: Vec<PolicyRef>, errors: Vec<PolicyError>) -> Rejection {
+fn conceal(id: &CapabilityId, Concealed { reason, policies, errors }: Concealed) -> Rejection {
     Rejection::NotFound { capability: id.to_string(), reason, policies, errors }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::given::{EntityGiven, Who};
 use super::judge::{Question, Ruling, Word, judge};
-use super::manage::{Deciding, ManageQuestion};
+use super::manage::{Deciding, ManageQuestion, is_about_a_request};
 use super::{Cast, World};
 use crate::actor::{Identity, Surface};
 use crate::caller::JsonInput;
@@ -152,6 +152,10 @@ impl Case {
         if action.decides() && about.as_ref().is_none_or(|it| it.requirement.is_none()) {
             let help = "give it `capability`, `requester` and `requirement`, the type of approval";
             return Err(Fault::new(format!("what `{}` decides is missing", action.as_str()), help));
+        }
+        if about.is_none() && is_about_a_request(action) {
+            let help = "give it `capability` and `requester`: whose request it is";
+            return Err(Fault::new(format!("the request that `{}` is about is missing", action.as_str()), help));
         }
         Ok(ManageQuestion { action, identity, now: self.at.unwrap_or(NOON), about })
     }

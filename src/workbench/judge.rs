@@ -57,7 +57,7 @@ pub(crate) struct Judged {
 /// Asks what stages 5, 6 and 7 ask.
 pub(crate) fn judge(set: &PolicySet, question: &Question) -> Judged {
     let Question { identity, capability, now, .. } = question;
-    let shown = match set.show(identity, *now, capability) {
+    let shown = match set.show(identity, *now, capability, |_, _| ()) {
         Ok(shown) => shown,
         Err(concealed) => return Judged { ruling: Ruling::Concealed(concealed), input: None },
     };

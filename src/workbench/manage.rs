@@ -6,7 +6,7 @@ use super::judge::Ruling;
 use crate::actor::{Identity, Surface};
 use crate::capability::Governed;
 use crate::clock::Timestamp;
-use crate::deciding::{is_person, is_requester};
+use crate::deciding::{Standing, standing};
 use crate::policy::{Decision, ManageAction, Managed, Management, PolicySet};
 
 /// A management action that nobody takes.
@@ -29,7 +29,11 @@ pub(crate) struct Deciding {
 }
 
 impl Deciding {
-    fn managed(&self) -> Managed<'_> {
+    /// What the action acts on: the request, or the engine.
+    fn managed(&self, action: ManageAction) -> Managed<'_> {
+        if !is_about_a_request(action) {
+            return Managed::Engine;
+        }
         Managed::Approval {
             id: "apr_supposed",
             capability: &self.capability.id,
@@ -52,7 +56,24 @@ impl ManageQuestion {
     }
 }
 
-/// Whether somebody could take this action on a request: what [`crate::Approvals`] checks before it asks the store.
+/// Whether the action acts on a request, so that nothing can be said of it without one.
+pub(super) fn is_about_a_request(action: ManageAction) -> bool {
+    match action {
+        ManageAction::Approve
+        | ManageAction::Reject
+        | ManageAction::ReadApprovals
+        | ManageAction::Withdraw
+        | ManageAction::Resume => true,
+        ManageAction::Reconcile
+        | ManageAction::ReadAudit
+        | ManageAction::ReadPolicies
+        | ManageAction::PublishPolicies
+        | ManageAction::ReadMetrics => false,
+    }
+}
+
+/// Whether somebody could take this action on what was asked for: what [`crate::Approvals`] and [`crate::Executions`]
+/// check before they ask the store.
 pub(crate) fn may_decide(
     set: &PolicySet,
     action: ManageAction,
@@ -61,16 +82,28 @@ pub(crate) fn may_decide(
     now: Timestamp,
 ) -> Decision {
     let refused = |reason: &str| Decision::Deny { reason: Some(reason.to_owned()), policies: Vec::new() };
-    if identity.tenant != about.requester.tenant {
-        return refused("Nobody knows of another tenant's requests.");
+    match standing(action, identity, &about.requester) {
+        Standing::Foreign => refused("Nobody knows of another tenant's requests."),
+        Standing::NotRequester => refused("Only the requester resumes."),
+        Standing::Own if action.decides() => refused("Nobody decides their own request."),
+        Standing::Own => refused("Nobody settles their own execution."),
+        Standing::NoPerson => refused("People decide, not agents."),
+        Standing::Granted => Decision::Allow { policies: Vec::new() },
+        Standing::Asked => asked(set, action, about, identity, now),
     }
-    if action.decides() && is_requester(identity, &about.requester) {
-        return refused("Nobody decides their own request."); // INV-4, APR-3
+}
+
+/// Whoever may approve a request sees it, too.
+fn asked(set: &PolicySet, action: ManageAction, about: &Deciding, identity: &Identity, now: Timestamp) -> Decision {
+    let ask = |action| decision(set.manage_by(action, &about.managed(action), identity, now));
+    let answer = ask(action);
+    if action == ManageAction::ReadApprovals && !allows(&answer) && about.requirement.is_some() {
+        let approving = ask(ManageAction::Approve);
+        if allows(&approving) {
+            return approving;
+        }
     }
-    if action.decides() && !is_person(identity) {
-        return refused("People decide, not agents."); // APR-4
-    }
-    decision(set.manage_by(action, &about.managed(), identity, now))
+    answer
 }
 
 fn decision((management, policies): (Management, Vec<crate::PolicyRef>)) -> Decision {
@@ -79,4 +112,8 @@ fn decision((management, policies): (Management, Vec<crate::PolicyRef>)) -> Deci
         Management::Deny => Decision::Deny { reason: None, policies },
         Management::Failed(errors) => Decision::Failed(errors),
     }
+}
+
+fn allows(decision: &Decision) -> bool {
+    matches!(decision, Decision::Allow { .. })
 }

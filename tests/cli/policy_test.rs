@@ -41,6 +41,37 @@ fn what_the_directory_holds_is_what_is_compiled_in() {
     assert_eq!(compiled.json(), read.json());
 }
 
+const MANAGING: &str = r"
+defaults: {capability: orders.refund, requester: bo}
+actors:
+  ann: {id: ann, kind: user, roles: [manager]}
+  bo: {id: bo, kind: user}
+cases:
+  - {name: their own is withdrawn, actor: bo, manage: withdraw, expect: allow, policies: []}
+  - {name: somebody else's is not, actor: ann, manage: withdraw, expect: deny}
+  - {name: their own is resumed, actor: bo, manage: resume, expect: allow, policies: []}
+  - {name: nobody else resumes, actor: ann, manage: resume, expect: deny}
+  - {name: their own is seen, actor: bo, manage: read_approvals, expect: allow, policies: []}
+  - {name: approvers see it, actor: ann, manage: read_approvals, requirement: manager, expect: allow, policies: [managers]}
+  - {name: others do not, actor: bo, requester: ann, manage: read_approvals, requirement: manager, expect: deny}
+  - {name: operators settle, actor: ann, manage: reconcile, expect: allow, policies: [operators]}
+  - {name: nobody settles their own, actor: ann, requester: ann, manage: reconcile, expect: deny, policies: []}
+";
+
+#[test]
+fn management_comes_out_as_it_does_for_real() {
+    let shell = shell(&[("a.yaml", MANAGING)]);
+    let operators = r#"@id("operators") permit (principal in Role::"manager",
+        action == Countersign::Action::"reconcile", resource is Countersign::Engine);"#;
+    shell.write("p/b.cedar", operators);
+    let ran = shell.run(&["policy", "test", "p"]);
+    assert_eq!((ran.code, &*ran.err), (0, ""), "{}", ran.out);
+    shell.write("p/tests/b.yaml", "cases: [{name: one, actor: dana, manage: resume, expect: allow}]");
+    let ran = shell.run(&["policy", "test", "p"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("the request that `resume` is about is missing"), "{}", ran.err);
+}
+
 const MIXED: &str = r"
 defaults: {actor: dana, capability: orders.refund, input: {orderId: o, amountCents: 1, reason: x}}
 cases:

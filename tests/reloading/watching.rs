@@ -165,19 +165,6 @@ async fn a_directory_that_vanishes_leaves_its_last_set_active_until_it_is_back()
 }
 
 #[tokio::test]
-async fn watching_ends_with_the_engine() {
-    let it = Watched::plain().await;
-    let hash = it.app.engine().policy_hash();
-    it.app.engine().shutdown(Duration::from_secs(1)).await;
-    put(&it.path("policies"), NO_SEARCH);
-    for _ in 0..20 {
-        it.app.clock().advance(Duration::from_secs(1));
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(it.app.engine().policy_hash(), hash);
-}
-
-#[tokio::test]
 async fn only_a_directory_can_be_watched() {
     let place = countersign::testing::Place::new().unwrap();
     let builder = shop_without_policies().policies(with(GOOD)).watch_policies(true);

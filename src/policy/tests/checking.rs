@@ -57,6 +57,20 @@ fn what_was_probably_meant_is_offered_for_every_kind_of_name() {
     insta::assert_snapshot!(errors.join("\n"));
 }
 
+#[test]
+fn a_policy_about_resuming_does_not_load_because_nothing_asks_it() {
+    for text in [
+        r#"@id("no") forbid (principal, action == Countersign::Action::"resume", resource);"#,
+        r#"@id("no") forbid (principal, action in [Countersign::Action::"withdraw", Countersign::Action::"resume"], resource);"#,
+        r#"@id("no") forbid (principal, action, resource) when { action == Countersign::Action::"resume" };"#,
+    ] {
+        let shown = of(&shop(), SHOP_SCHEMA, text);
+        assert!(shown.contains("error") && shown.contains("no policy is asked about `resume`"), "{shown}");
+    }
+    let others = r#"@id("all") permit (principal, action in Countersign::Action::"manage", resource);"#;
+    assert!(!of(&shop(), SHOP_SCHEMA, others).contains("resume"));
+}
+
 fn numbers() -> Vec<Arc<Governed>> {
     let number = |bounds: serde_json::Value| {
         let mut all = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
