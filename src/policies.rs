@@ -45,6 +45,11 @@ impl Loaded {
     fn new(set: Arc<PolicySet>, generation: i64) -> Self {
         Self { set, generation, shadow: None }
     }
+
+    /// Whether it is, or was, the active set; not that of a process that only looks.
+    pub(crate) fn is_ruling(&self) -> bool {
+        self.generation != NEVER_ACTIVE
+    }
 }
 
 /// The active set, and where this process's proposals come from.
@@ -124,16 +129,21 @@ impl Policies {
 
     /// The active set, which another process may have changed.
     ///
-    /// If this process cannot have the active set, it stays with its own, under which nothing runs.
+    /// If this process cannot have the active set, it stays with its own, under which nothing runs. Giving up the wait
+    /// changes nothing: whoever comes next tries.
     pub(crate) async fn follow(&self, registry: &Arc<Registry>, store: &Store) -> Arc<Loaded> {
         let current = self.current();
-        if current.generation == store.generation() || current.generation == NEVER_ACTIVE {
+        if current.generation == store.generation() || !current.is_ruling() {
             return current;
         }
         let mut tried = self.changing.lock().await;
+        let (current, latest) = (self.current(), store.generation());
+        if current.generation == latest || tried.unfit == Some(latest) {
+            return current; // somebody else followed while this waited
+        }
         match store.active().await {
             Ok(Some(active)) => {
-                let is_new = active.generation != self.current().generation && tried.unfit != Some(active.generation);
+                let is_new = active.generation != current.generation && tried.unfit != Some(active.generation);
                 if is_new {
                     self.adopt(&active, registry, store, &mut tried).await;
                 }

@@ -6,7 +6,7 @@ mod watching;
 use std::time::Duration;
 
 use countersign::testing::Place;
-use countersign::{ErrorCode, Identity, PolicyRefusal, PolicySets, PolicySource};
+use countersign::{ErrorCode, Identity, PolicyRefusal, PolicySets, PolicySource, Resolution};
 use serde_json::{Value, json};
 
 use crate::shop::{
@@ -186,6 +186,37 @@ async fn publishing_is_governed_by_the_active_set_and_refusals_are_on_record() {
     admin(&two).publish(texts(POLICIES)).await.unwrap();
     assert_eq!(denied(admin(&one).publish(with("")).await), ErrorCode::PolicyDenied);
     assert_eq!(one.engine().policy_hash(), two.engine().policy_hash());
+}
+
+#[tokio::test]
+async fn who_could_decide_a_moment_ago_cannot_where_nothing_but_an_inbox_is_served() {
+    const NO_MORE: &str = r#"@id("no-more") forbid (principal, action in Countersign::Action::"manage", resource)
+        when { context.surface == "direct" };"#;
+    let place = Place::new().unwrap();
+    let (one, two) = (process(with(""), &place).await, process(with(""), &place).await);
+    let id = one.ask("ord_1").await;
+    let approvals = one.approvals(cast("priya"));
+    assert_eq!(approvals.list(None).await.unwrap().len(), 1);
+    admin(&two).publish(with(NO_MORE)).await.unwrap();
+    learn(&one).await;
+    assert!(approvals.list(None).await.unwrap().is_empty());
+    assert_eq!(refused(approvals.approve(&id, "manager").await), ErrorCode::ApprovalNotFound);
+    let denied = one.trail().await;
+    let denied = denied.entries().last().unwrap();
+    assert_eq!(denied.kind, "management.denied");
+    assert_eq!(denied.policy_hash.as_deref(), Some(&*two.engine().policy_hash()), "and the record names the set");
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_have_the_active_set_lets_nobody_decide() {
+    let (_, one, _two) = apart().await;
+    learn(&one).await;
+    let approvals = one.approvals(cast("priya"));
+    assert_eq!(refused(approvals.approve("apr-1", "manager").await), ErrorCode::PolicyFailed);
+    assert_eq!(refused(approvals.withdraw("apr-1").await), ErrorCode::PolicyFailed);
+    assert_eq!(refused(approvals.list(None).await), ErrorCode::PolicyFailed);
+    let executions = one.executions(cast("omar"));
+    assert_eq!(refused(executions.resolve("exe-1", Resolution::Failed).await), ErrorCode::PolicyFailed);
 }
 
 #[tokio::test]
