@@ -274,6 +274,21 @@ async fn a_published_set_outlives_a_deploy_of_other_capabilities() {
 }
 
 #[tokio::test]
+async fn a_published_set_outlives_a_comment_in_the_schema_of_the_files() {
+    let place = Place::new().unwrap();
+    let files = |schema: &str| {
+        let policies = format!("{POLICIES}{PUBLISHERS}");
+        PolicySource::Files(vec![("schema.cedarschema".into(), schema.into()), ("shop.cedar".into(), policies)])
+    };
+    let one = process(files("entity Desk;"), &place).await;
+    admin(&one).publish(with(NO_SEARCH)).await.unwrap();
+    let two = process(files("// where people sit\nentity  Desk;"), &place).await;
+    assert_eq!(search(&two).await, "POLICY_DENIED");
+    let three = process(files("entity Desk; entity Chair;"), &place).await;
+    assert_eq!(search(&three).await, "-");
+}
+
+#[tokio::test]
 async fn a_published_set_that_does_not_fit_other_capabilities_is_not_dropped_in_silence() {
     let place = Place::new().unwrap();
     let files = || texts(&format!("{ALLOW_ALL}{PUBLISHERS}"));

@@ -56,6 +56,13 @@ pub(super) fn merge(document: &mut Value, file: &SourceFile) -> Vec<PolicyProble
     }
 }
 
+/// What a file declares, whatever its layout and comments; `None` if it does not parse.
+pub(super) fn declared(text: &str) -> Option<Value> {
+    scan_schema(text).ok()?;
+    let (fragment, _) = SchemaFragment::from_cedarschema_str(text.trim_start_matches('\u{feff}')).ok()?;
+    fragment.to_json_value().ok()
+}
+
 struct Merger<'a> {
     document: &'a mut Value,
     file: &'a SourceFile,
