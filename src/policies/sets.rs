@@ -119,20 +119,9 @@ impl PolicySets {
     /// # Errors
     /// As for [`Self::publish`].
     pub async fn shadow(&self, candidate: Option<PolicySource>) -> Result<Option<String>, PolicyRefusal> {
-        const ACTION: &str = "shadow_policies";
-        let allowed = self.allowed(ACTION, ManageAction::PublishPolicies).await?;
-        let set = match candidate {
-            Some(source) => {
-                let loaded = load(&source, &self.core.registry).await.1;
-                Some(Arc::new(loaded.map_err(PolicyRefusal::Problems)?.0))
-            }
-            None => None,
-        };
-        let done = self.by(&allowed, ACTION).done(self.core.around());
-        self.core.store.append(done).await.map_err(|it| Rejection::from(it).face())?;
-        let hash = set.as_ref().map(|it| it.hash().to_string());
-        self.core.policies.shadow(set);
-        Ok(hash)
+        let (core, candidate) = (&self.core, candidate.as_ref());
+        let around = core.around();
+        self.changed("shadow_policies", async |by| core.policies.choose_shadow(candidate, around, &by).await).await
     }
 
     async fn choose(
@@ -146,11 +135,11 @@ impl PolicySets {
     }
 
     /// Allowed and done under one and the same set, or not at all.
-    async fn changed(
+    async fn changed<T>(
         &self,
         action: &'static str,
-        change: impl AsyncFn(By) -> Result<PolicyReload, Unchanged>,
-    ) -> Result<PolicyReload, PolicyRefusal> {
+        change: impl AsyncFn(By) -> Result<T, Unchanged>,
+    ) -> Result<T, PolicyRefusal> {
         for _ in 0..POLICY_TRIES {
             let allowed = self.allowed(action, ManageAction::PublishPolicies).await?;
             match change(self.by(&allowed, action)).await {
