@@ -53,7 +53,7 @@ impl Gate {
 
     /// A listing without its record: how many capabilities it has.
     pub async fn lists(&self, filter: &Filter) -> usize {
-        self.core.visible(&self.identity, filter).await.map_or(0, |it| it.len())
+        self.core.visible(&self.identity, filter).await.1.map_or(0, |it| it.len())
     }
 
     /// The Cedar schema that was generated.

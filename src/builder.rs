@@ -17,7 +17,7 @@ use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::pipeline::Core;
 use crate::policies::{self, Around, Policies};
-use crate::policy::PolicySource;
+use crate::policy::{PolicySet, PolicySource};
 use crate::reconciling;
 use crate::registry::{self, Registry};
 use crate::resource::{EntityProvider, Resources};
@@ -234,10 +234,11 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let (Ok(registry), Ok(path), Ok(watched)) = (registry, path, watched) else {
             return Err(BuildError { problems });
         };
-        if !problems.is_empty() {
-            return Err(BuildError { problems });
-        }
         let registry = Arc::new(registry);
+        let candidate = candidate(self.shadow.as_ref(), &self.policies, &registry).await;
+        let candidate = candidate.map_err(|found| problems.extend(found));
+        // Whoever is not built changes nothing: the policies are made active after everything that can be wrong.
+        let (Ok(candidate), true) = (candidate, problems.is_empty()) else { return Err(BuildError { problems }) };
         let (clock, ids) = (self.clock, self.ids);
         let config = Config {
             path,
@@ -254,9 +255,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let around = Around { registry: &registry, store: &store, clock: &clock, ids: &ids };
         let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
-        if let Some(candidate) = &self.shadow {
-            policies.shadow_from(candidate, &registry).await.map_err(|problems| BuildError { problems })?;
-        }
+        policies.shadow(candidate);
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),
             registry,
@@ -290,6 +289,22 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             problems.push(Problem::new("decision records", what, "choose 1 h to 3,660 d"));
         }
         problems
+    }
+}
+
+/// The candidate set, if there is one. If it is bad, what is wrong with the process's own files is told with it.
+async fn candidate(
+    source: Option<&PolicySource>,
+    own: &PolicySource,
+    registry: &Arc<Registry>,
+) -> Result<Option<Arc<PolicySet>>, Vec<Problem>> {
+    let Some(source) = source else { return Ok(None) };
+    match policies::candidate(source, registry).await {
+        Ok(set) => Ok(Some(set)),
+        Err(mut problems) => {
+            problems.extend(policies::candidate(own, registry).await.err().into_iter().flatten());
+            Err(problems)
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use crate::canonical;
 use crate::discovery::BUDGET;
 use crate::id::random;
 use crate::outcome::{Detail, Error, ErrorCode};
-use crate::pipeline::Core;
+use crate::pipeline::{Core, POLICY_TRIES};
+use crate::policies::Loaded;
 use crate::policy::{ManageAction, Managed, Management, PolicySet};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
@@ -68,8 +69,9 @@ impl Approvals {
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Error> {
-        let done = self.try_decide(id, kind, verdict, comment).await;
-        self.recorded(action_of(verdict), id, done).await
+        let policies = self.core.ruling().await;
+        let done = self.try_decide(&policies, id, kind, verdict, comment).await;
+        self.recorded(&policies, action_of(verdict), id, done).await
     }
 
     /// Takes a request back: its requester, or whoever policy lets withdraw.
@@ -77,8 +79,9 @@ impl Approvals {
     /// # Errors
     /// `APPROVAL_NOT_FOUND`, or the state that the approval is in if it is not open any more.
     pub async fn withdraw(&self, id: &str) -> Result<Decided, Error> {
-        let done = self.try_withdraw(id).await;
-        self.recorded(ManageAction::Withdraw, id, done).await
+        let policies = self.core.ruling().await;
+        let done = self.try_withdraw(&policies, id).await;
+        self.recorded(&policies, ManageAction::Withdraw, id, done).await
     }
 
     /// What this party requested or may decide, in the order of filing, at most 200.
@@ -96,7 +99,8 @@ impl Approvals {
     /// `APPROVAL_NOT_FOUND`, whatever the reason.
     pub async fn show(&self, id: &str) -> Result<ApprovalView, Error> {
         let shown = async {
-            let record = self.find(id).await?;
+            let policies = self.core.ruling().await;
+            let record = self.find(&policies, id).await?;
             self.core.view(&record, Some(&self.identity))
         };
         shown.await.map_err(|it| it.face())
@@ -105,6 +109,8 @@ impl Approvals {
     async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
         actor_of(&self.identity)?;
         let began = self.core.clock.monotonic();
+        let policies = self.core.ruling().await;
+        self.core.check_active(&policies)?;
         let (tenant, mut after, mut listed) = (self.identity.tenant_name(), None, Vec::new());
         loop {
             let page = self.core.store.approvals(tenant, status, None, after.as_ref(), PAGE).await?;
@@ -114,7 +120,7 @@ impl Approvals {
                 if self.core.clock.monotonic().since(began) > BUDGET {
                     return Err(Rejection::ListingTimeout);
                 }
-                if self.may_see(&record) {
+                if self.may_see(&policies, &record) {
                     let record = self.core.with_input(record).await?;
                     listed.extend(self.core.view(&record, Some(&self.identity)).ok());
                 }
@@ -129,10 +135,11 @@ impl Approvals {
     }
 
     /// The approval, if this party may know of it.
-    async fn find(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
+    async fn find(&self, policies: &Loaded, id: &str) -> Result<ApprovalRecord, Rejection> {
         actor_of(&self.identity)?;
+        self.core.check_active(policies)?;
         let record = self.load(id).await?;
-        if self.may_see(&record) { Ok(record) } else { Err(not_found()) }
+        if self.may_see(policies, &record) { Ok(record) } else { Err(not_found()) }
     }
 
     async fn load(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
@@ -140,16 +147,21 @@ impl Approvals {
         record.filter(|it| *it.tenant == *self.identity.tenant).ok_or_else(not_found)
     }
 
-    fn may_see(&self, record: &ApprovalRecord) -> bool {
+    fn may_see(&self, policies: &Loaded, record: &ApprovalRecord) -> bool {
         let Some(binding) = bound(record) else { return false };
         let mine = standing(ManageAction::ReadApprovals, &self.identity, &binding.requester) == Standing::Granted;
-        let decidable = || {
-            binding.requirements.iter().any(|it| self.may(ManageAction::Approve, &binding, Some(&it.kind)) == Ok(()))
-        };
-        mine || self.may(ManageAction::ReadApprovals, &binding, None) == Ok(()) || decidable()
+        let may = |action, requirement| self.may(policies, action, &binding, requirement) == Ok(());
+        let decidable = || binding.requirements.iter().any(|it| may(ManageAction::Approve, Some(&*it.kind)));
+        mine || may(ManageAction::ReadApprovals, None) || decidable()
     }
 
-    fn may(&self, action: ManageAction, binding: &Binding, requirement: Option<&str>) -> Result<(), ErrorCode> {
+    fn may(
+        &self,
+        policies: &Loaded,
+        action: ManageAction,
+        binding: &Binding,
+        requirement: Option<&str>,
+    ) -> Result<(), ErrorCode> {
         let managed = Managed::Approval {
             id: &binding.approval_id,
             capability: &binding.capability_id,
@@ -159,24 +171,26 @@ impl Approvals {
             tenant: binding.requester.tenant_name(),
             requirement,
         };
-        self.core.may(action, &managed, &self.identity)
+        self.core.may(&policies.set, action, &managed, &self.identity)
     }
 
     /// In this order: known, not the requester, a person, allowed, still what was bound; then the store decides.
     async fn try_decide(
         &self,
+        policies: &Loaded,
         id: &str,
         kind: &str,
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Rejection> {
         let actor = actor_of(&self.identity)?.clone();
+        self.core.check_active(policies)?;
         let record = self.load(id).await?;
         let binding = bound(&record).ok_or(Rejection::approval(ErrorCode::ApprovalInputMismatch))?;
         if standing(action_of(verdict), &self.identity, &binding.requester) == Standing::Own {
             return Err(Rejection::approval(ErrorCode::ApprovalSelfApproval)); // INV-4, APR-3
         }
-        self.check_eligible(&record, &binding, kind, verdict)?;
+        self.check_eligible(policies, &record, &binding, kind, verdict)?;
         verified(&record, &self.core.store)?;
         let decision = Decide {
             approval: record.id.clone(),
@@ -197,6 +211,7 @@ impl Approvals {
     /// People decide, not agents (APR-4); and only for a type that policy lets them decide (APR-2).
     fn check_eligible(
         &self,
+        policies: &Loaded,
         record: &ApprovalRecord,
         binding: &Binding,
         kind: &str,
@@ -205,31 +220,33 @@ impl Approvals {
         let action = action_of(verdict);
         let person = standing(action, &self.identity, &binding.requester) != Standing::NoPerson;
         let asked = binding.requirements.iter().any(|it| it.kind == kind);
-        let allowed = if person { self.may(action, binding, Some(kind)) } else { Err(ErrorCode::ApproverNotEligible) };
+        let allowed =
+            if person { self.may(policies, action, binding, Some(kind)) } else { Err(ErrorCode::ApproverNotEligible) };
         match allowed {
             Ok(()) if asked => Ok(()),
             Ok(()) => Err(Rejection::InputInvalid(other_type(binding))),
             Err(ErrorCode::PolicyFailed) => Err(Rejection::approval(ErrorCode::PolicyFailed)),
-            Err(_) if self.may_see(record) => Err(Rejection::approval(ErrorCode::ApproverNotEligible)),
+            Err(_) if self.may_see(policies, record) => Err(Rejection::approval(ErrorCode::ApproverNotEligible)),
             Err(_) => Err(not_found()),
         }
     }
 
-    async fn try_withdraw(&self, id: &str) -> Result<Decided, Rejection> {
+    async fn try_withdraw(&self, policies: &Loaded, id: &str) -> Result<Decided, Rejection> {
         actor_of(&self.identity)?;
+        self.core.check_active(policies)?;
         let record = self.load(id).await?;
         let binding = bound(&record).ok_or_else(not_found)?;
         let mine = standing(ManageAction::Withdraw, &self.identity, &binding.requester) == Standing::Granted;
         let (by, events) = if mine {
             ("requester", Vec::new())
-        } else if self.may(ManageAction::Withdraw, &binding, None) == Ok(()) {
+        } else if self.may(policies, ManageAction::Withdraw, &binding, None) == Ok(()) {
             let done = EventKind::ManagementDone {
                 action: ManageAction::Withdraw.as_str().into(),
                 approval_id: Some(id.to_owned()),
                 execution_id: None,
             };
-            ("operator", vec![self.event(done)])
-        } else if self.may_see(&record) {
+            ("operator", vec![self.event(policies, done)])
+        } else if self.may_see(policies, &record) {
             return Err(Rejection::approval(ErrorCode::ApproverNotEligible));
         } else {
             return Err(not_found());
@@ -239,7 +256,13 @@ impl Approvals {
     }
 
     /// A refusal is on record too; if it cannot be, that is the answer.
-    async fn recorded<T>(&self, action: ManageAction, id: &str, done: Result<T, Rejection>) -> Result<T, Error> {
+    async fn recorded<T>(
+        &self,
+        policies: &Loaded,
+        action: ManageAction,
+        id: &str,
+        done: Result<T, Rejection>,
+    ) -> Result<T, Error> {
         let rejection = match done {
             Ok(done) => return Ok(done),
             Err(rejection) => rejection,
@@ -254,30 +277,39 @@ impl Approvals {
             execution_id: None,
             code: rejection.code(),
         };
-        match self.core.store.append(vec![self.event(denied)]).await {
+        match self.core.store.append(vec![self.event(policies, denied)]).await {
             Ok(()) => Err(rejection.face()),
             Err(error) => Err(Rejection::from(error).face()),
         }
     }
 
-    fn event(&self, kind: EventKind) -> AuditEvent {
-        self.core.management_event(&self.identity, kind)
+    fn event(&self, policies: &Loaded, kind: EventKind) -> AuditEvent {
+        self.core.management_event(&policies.set, &self.identity, kind)
     }
 }
 
 impl Core {
-    /// Whether a management action is allowed; else the code that says why not.
-    pub(crate) fn may(
-        &self,
-        action: ManageAction,
-        managed: &Managed<'_>,
-        identity: &Identity,
-    ) -> Result<(), ErrorCode> {
-        self.may_under(&self.policies.current().set, action, managed, identity)
+    /// The set that decides one management action: the active one, as far as this process has heard of it. Whether it
+    /// could be had is for [`Self::check_active`] to say.
+    pub(crate) async fn ruling(&self) -> Arc<Loaded> {
+        let mut policies = self.policies.follow(&self.registry, &self.store).await;
+        for _ in 1..POLICY_TRIES {
+            if self.check_active(&policies).is_ok() {
+                break;
+            }
+            policies = self.policies.follow(&self.registry, &self.store).await;
+        }
+        policies
     }
 
-    /// As [`Self::may`], by this policy set.
-    pub(crate) fn may_under(
+    /// A process that cannot have the active set allows nothing by another one. One that only looks has its own.
+    pub(crate) fn check_active(&self, policies: &Loaded) -> Result<(), Rejection> {
+        let is_behind = policies.is_ruling() && policies.generation < self.store.generation();
+        if is_behind { Err(Rejection::PolicyUnstable) } else { Ok(()) }
+    }
+
+    /// Whether this policy set allows a management action; else the code that says why not.
+    pub(crate) fn may(
         &self,
         set: &PolicySet,
         action: ManageAction,
@@ -294,8 +326,9 @@ impl Core {
         }
     }
 
-    pub(crate) fn management_event(&self, identity: &Identity, kind: EventKind) -> AuditEvent {
-        let policy_hash = Some(self.policies.current().set.hash().to_string());
+    /// An event that names the set that answered.
+    pub(crate) fn management_event(&self, set: &PolicySet, identity: &Identity, kind: EventKind) -> AuditEvent {
+        let policy_hash = Some(set.hash().to_string());
         let envelope = Envelope { policy_hash, ..Envelope::of(identity) };
         AuditEvent { id: self.ids.event(), at: self.clock.now(), kind, envelope }
     }

@@ -1,5 +1,6 @@
 //! What a caller could get allowed. A courtesy: every call is checked again (INV-2).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -7,9 +8,11 @@ use sha2::{Digest as _, Sha256};
 use crate::actor::Identity;
 use crate::audit::{EventKind, canonical, hex};
 use crate::capability::{Descriptor, Filter, Governed, RequiresApproval};
+use crate::clock::Monotonic;
 use crate::deciding::actor_of;
 use crate::pipeline::Core;
-use crate::policy::Listed;
+use crate::policies::Loaded;
+use crate::policy::{Listed, PolicySet};
 use crate::rejection::Rejection;
 
 /// How long a listing may take; running out is loud, never a short list.
@@ -18,10 +21,11 @@ pub(crate) const BUDGET: Duration = Duration::from_secs(30);
 impl Core {
     /// Exposure and hides, then the filter, then policy with the input unknown.
     pub(crate) async fn list(&self, identity: &Identity, filter: &Filter) -> Result<Vec<Descriptor>, Rejection> {
-        match self.visible(identity, filter).await {
+        let (policies, listed) = self.visible(identity, filter).await;
+        match listed {
             Ok(listed) => {
                 let event = EventKind::Discovered { count: listed.len(), digest: digest(&listed) };
-                self.store.append(vec![self.management_event(identity, event)]).await?;
+                self.store.append(vec![self.management_event(&policies.set, identity, event)]).await?;
                 Ok(listed)
             }
             Err(rejection) => {
@@ -31,18 +35,41 @@ impl Core {
                     execution_id: None,
                     code: rejection.code(),
                 };
-                self.store.append(vec![self.management_event(identity, denied)]).await?;
+                self.store.append(vec![self.management_event(&policies.set, identity, denied)]).await?;
                 Err(rejection)
             }
         }
     }
 
-    /// The listing without its record.
-    pub(crate) async fn visible(&self, identity: &Identity, filter: &Filter) -> Result<Vec<Descriptor>, Rejection> {
-        actor_of(identity)?;
+    /// The listing without its record, and the policies that it was made by.
+    pub(crate) async fn visible(
+        &self,
+        identity: &Identity,
+        filter: &Filter,
+    ) -> (Arc<Loaded>, Result<Vec<Descriptor>, Rejection>) {
         let began = self.clock.monotonic();
-        let policies = self.policies.follow(&self.registry, &self.store).await;
-        let set = &policies.set;
+        let followed = tokio::select! {
+            biased;
+            policies = self.policies.follow(&self.registry, &self.store) => Some(policies),
+            () = self.clock.sleep(BUDGET) => None,
+        };
+        match followed {
+            Some(policies) => {
+                let listed = self.visible_under(&policies.set, began, identity, filter);
+                (policies, listed)
+            }
+            None => (self.policies.current(), Err(Rejection::ListingTimeout)),
+        }
+    }
+
+    fn visible_under(
+        &self,
+        set: &PolicySet,
+        began: Monotonic,
+        identity: &Identity,
+        filter: &Filter,
+    ) -> Result<Vec<Descriptor>, Rejection> {
+        actor_of(identity)?;
         // Whoever cannot be shown to policies is allowed nothing.
         let principal = set.principal(identity).map_err(Rejection::PolicyFailed)?;
         let (now, mut listed) = (self.clock.now(), Vec::new());
@@ -65,7 +92,7 @@ fn descriptor(capability: &Governed, requires_approval: RequiresApproval) -> Des
     Descriptor {
         id: capability.id.clone(),
         description: capability.meta.description.clone(),
-        input_schema: std::sync::Arc::clone(&capability.input_schema),
+        input_schema: Arc::clone(&capability.input_schema),
         side_effect: capability.side_effect,
         risk: capability.risk,
         tags: capability.meta.tags.clone(),

@@ -12,6 +12,7 @@ use crate::deciding::{Standing, actor_of, standing};
 use crate::invocation::AgentInvocationInfo;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::Core;
+use crate::policies::Loaded;
 use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
@@ -101,9 +102,10 @@ impl Executions {
     /// Cedar action `reconcile`, and always for its requester; `IDEMPOTENCY_IN_PROGRESS` while it still runs;
     /// `APPROVAL_ALREADY_DECIDED` if it is settled.
     pub async fn resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Error> {
-        match self.try_resolve(id, to).await {
+        let policies = self.core.ruling().await;
+        match self.try_resolve(&policies, id, to).await {
             Ok(view) => Ok(view),
-            Err(rejection) => Err(self.denied(id, rejection).await),
+            Err(rejection) => Err(self.denied(&policies, id, rejection).await),
         }
     }
 
@@ -112,18 +114,24 @@ impl Executions {
         let view = self.core.execution_view(id).await?.ok_or(Rejection::ExecutionNotFound)?;
         let same_tenant = *view.tenant == *self.identity.tenant;
         let mine = view.actor.as_ref().is_some_and(|it| it.id == actor.id && it.issuer == actor.issuer);
-        let reader = || self.core.may(ManageAction::ReadAudit, &Managed::Engine, &self.identity) == Ok(());
-        if same_tenant && (mine || reader()) { Ok(view) } else { Err(Rejection::ExecutionNotFound) }
+        if same_tenant && (mine || self.may_read().await) { Ok(view) } else { Err(Rejection::ExecutionNotFound) }
     }
 
-    async fn try_resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Rejection> {
+    async fn may_read(&self) -> bool {
+        let policies = self.core.ruling().await;
+        let allowed = self.core.may(&policies.set, ManageAction::ReadAudit, &Managed::Engine, &self.identity);
+        self.core.check_active(&policies).is_ok() && allowed == Ok(())
+    }
+
+    async fn try_resolve(&self, policies: &Loaded, id: &str, to: Resolution) -> Result<ExecutionView, Rejection> {
         actor_of(&self.identity)?;
+        self.core.check_active(policies)?;
         let record = if is_locator(id) { self.core.store.execution(&id.into()).await? } else { None };
         let record = record.filter(|it| *it.tenant == *self.identity.tenant).ok_or(Rejection::ExecutionNotFound)?;
         let agent: AgentInvocationInfo =
             serde_json::from_str(&record.agent).map_err(|_| Rejection::Internal("an execution without its caller"))?;
         let requester = Identity::new((*agent.actor).clone()).tenant(agent.tenant);
-        let allowed = self.core.may(ManageAction::Reconcile, &Managed::Engine, &self.identity);
+        let allowed = self.core.may(&policies.set, ManageAction::Reconcile, &Managed::Engine, &self.identity);
         allowed.map_err(Rejection::management)?;
         if standing(ManageAction::Reconcile, &self.identity, &requester) != Standing::Asked {
             let reason = Some("Nobody settles their own execution.".into());
@@ -141,7 +149,7 @@ impl Executions {
             end,
             outcome,
             by: ReconciledBy::Operator,
-            events: vec![self.core.management_event(&self.identity, done)],
+            events: vec![self.core.management_event(&policies.set, &self.identity, done)],
         };
         let settled = self.core.store.reconcile(operation).await?;
         match (settled.applied, settled.late) {
@@ -152,7 +160,7 @@ impl Executions {
         }
     }
 
-    async fn denied(&self, id: &str, rejection: Rejection) -> Error {
+    async fn denied(&self, policies: &Loaded, id: &str, rejection: Rejection) -> Error {
         if let Rejection::Audit(_) = rejection {
             return rejection.face(); // it may have been done: a denial on record would say that it was not (EXE-8)
         }
@@ -162,7 +170,8 @@ impl Executions {
             execution_id: Some(if is_locator(id) { id.to_owned() } else { hashed(id) }),
             code: rejection.code(),
         };
-        match self.core.store.append(vec![self.core.management_event(&self.identity, denied)]).await {
+        let denied = self.core.management_event(&policies.set, &self.identity, denied);
+        match self.core.store.append(vec![denied]).await {
             Ok(()) => rejection.face(),
             Err(error) => Rejection::from(error).face(),
         }

@@ -79,7 +79,8 @@ impl Core {
         let mut identified = actor::require(trail.at(Stage::Actor), call)?;
         let mut tries = Tries::default();
         loop {
-            let policies = self.policies.follow(&self.registry, &self.store).await;
+            let followed = async { Ok::<_, Rejection>(self.policies.follow(&self.registry, &self.store).await) };
+            let policies = budget.within(followed).await?;
             let exposed = exposure::find(trail.at(Stage::Resolve), identified.clone(), &self.registry, policies)?;
             let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
             let permit = budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?;

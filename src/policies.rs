@@ -45,6 +45,11 @@ impl Loaded {
     fn new(set: Arc<PolicySet>, generation: i64) -> Self {
         Self { set, generation, shadow: None }
     }
+
+    /// Whether it is, or was, the active set; not that of a process that only looks.
+    pub(crate) fn is_ruling(&self) -> bool {
+        self.generation != NEVER_ACTIVE
+    }
 }
 
 /// The active set, and where this process's proposals come from.
@@ -62,6 +67,19 @@ struct Tried {
     content: Option<String>,
     /// The generation of an active set that cannot be had here, however often it is tried.
     unfit: Option<i64>,
+    /// Whether the last content could not be tried to its end, which was told.
+    is_put_off: bool,
+}
+
+impl Tried {
+    /// Whether there is an answer to this content. Without one, of a store that failed say, it is still to be tried.
+    fn settles(&mut self, content: String, done: &Result<PolicyReload, Unchanged>) -> bool {
+        let is_settled = matches!(done, Ok(_) | Err(Unchanged::Problems(_)));
+        if is_settled {
+            self.content = Some(content);
+        }
+        is_settled
+    }
 }
 
 /// What a change of the policies did.
@@ -87,7 +105,7 @@ impl Policies {
             Some(loaded) => (loaded, None, Vec::new()),
             None => first(&source, role, around).await?,
         };
-        let (current, tried) = (RwLock::new(Arc::new(loaded)), Tried { content, unfit: None });
+        let (current, tried) = (RwLock::new(Arc::new(loaded)), Tried { content, ..Tried::default() });
         Ok((Self { source, current, changing: Mutex::new(tried) }, notes))
     }
 
@@ -111,29 +129,47 @@ impl Policies {
         *current = Arc::new(Loaded { set, generation, shadow });
     }
 
-    /// A candidate that is there from the start.
-    pub(crate) async fn shadow_from(
+    /// Another candidate, or none, that somebody chose. Its hash.
+    pub(crate) async fn choose_shadow(
         &self,
-        source: &PolicySource,
-        registry: &Arc<Registry>,
-    ) -> Result<(), Vec<Problem>> {
-        let (set, _) = load(source, registry).await.1.map_err(|it| Unchanged::Problems(it).into_problems())?;
-        self.shadow(Some(Arc::new(set)));
-        Ok(())
+        candidate: Option<&PolicySource>,
+        around: Around<'_>,
+        by: &By,
+    ) -> Result<Option<String>, Unchanged> {
+        let set = match candidate {
+            Some(source) => match load(source, around.registry).await.1 {
+                Ok((set, _)) => Some(Arc::new(set)),
+                Err(problems) => return Err(refuse(problems, Some(&self.current().set), around, by).await),
+            },
+            None => None,
+        };
+        let _one = self.changing.lock().await;
+        if by.under.is_some_and(|it| it < around.store.generation()) {
+            return Err(Unchanged::Overtaken);
+        }
+        around.store.append(by.done(around)).await?;
+        let hash = set.as_ref().map(|it| it.hash().to_string());
+        self.shadow(set);
+        Ok(hash)
     }
 
     /// The active set, which another process may have changed.
     ///
-    /// If this process cannot have the active set, it stays with its own, under which nothing runs.
+    /// If this process cannot have the active set, it stays with its own, under which nothing runs. Giving up the wait
+    /// changes nothing: whoever comes next tries.
     pub(crate) async fn follow(&self, registry: &Arc<Registry>, store: &Store) -> Arc<Loaded> {
         let current = self.current();
-        if current.generation == store.generation() || current.generation == NEVER_ACTIVE {
+        if current.generation == store.generation() || !current.is_ruling() {
             return current;
         }
         let mut tried = self.changing.lock().await;
+        let (current, latest) = (self.current(), store.generation());
+        if current.generation == latest || tried.unfit == Some(latest) {
+            return current; // somebody else followed while this waited
+        }
         match store.active().await {
             Ok(Some(active)) => {
-                let is_new = active.generation != self.current().generation && tried.unfit != Some(active.generation);
+                let is_new = active.generation != current.generation && tried.unfit != Some(active.generation);
                 if is_new {
                     self.adopt(&active, registry, store, &mut tried).await;
                 }
@@ -169,26 +205,31 @@ impl Policies {
     pub(crate) async fn reload(&self, around: Around<'_>, by: &By) -> Result<PolicyReload, Unchanged> {
         let mut tried = self.changing.lock().await;
         let (content, loaded) = load(&self.source, around.registry).await;
-        tried.content = Some(content);
-        self.proposed(loaded, around, by).await
+        let done = self.proposed(loaded, around, by).await;
+        tried.settles(content, &done);
+        done
     }
 
     /// As [`Self::reload`], if the files' content is another one than when they were last loaded. A bad set is on record
-    /// once.
-    pub(crate) async fn reload_changed(&self, around: Around<'_>) {
+    /// once. False if it is to be tried again, though nothing changes any more.
+    pub(crate) async fn reload_changed(&self, around: Around<'_>) -> bool {
         let mut tried = self.changing.lock().await;
         if tried.content.is_some() && tried.content == content(&self.source).await {
-            return;
+            return true;
         }
         let (content, loaded) = load(&self.source, around.registry).await;
-        tried.content = Some(content);
-        match self.proposed(loaded, around, &By::process()).await {
+        let done = self.proposed(loaded, around, &By::process()).await;
+        let is_settled = tried.settles(content, &done);
+        let is_told = std::mem::replace(&mut tried.is_put_off, !is_settled);
+        match done {
+            Err(_) if is_told && !is_settled => {}
             Ok(PolicyReload { hash, changed, .. }) => tracing::info!(hash, changed, "policies were loaded anew"),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::error!(error, "the policies on disk are not the active ones");
             }
         }
+        is_settled
     }
 
     async fn proposed(
@@ -231,6 +272,12 @@ impl Policies {
             Activated::Kept(_) => Err(Unchanged::Overtaken),
         }
     }
+}
+
+/// A candidate that is there from the start.
+pub(crate) async fn candidate(source: &PolicySource, registry: &Arc<Registry>) -> Result<Arc<PolicySet>, Vec<Problem>> {
+    let loaded = load(source, registry).await.1;
+    loaded.map(|it| Arc::new(it.0)).map_err(|it| Unchanged::Problems(it).into_problems())
 }
 
 /// What is active, as far as it means anything to these capabilities.

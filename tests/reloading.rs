@@ -6,7 +6,7 @@ mod watching;
 use std::time::Duration;
 
 use countersign::testing::Place;
-use countersign::{ErrorCode, Identity, PolicyRefusal, PolicySets, PolicySource};
+use countersign::{ErrorCode, Identity, PolicyRefusal, PolicySets, PolicySource, Resolution};
 use serde_json::{Value, json};
 
 use crate::shop::{
@@ -189,6 +189,37 @@ async fn publishing_is_governed_by_the_active_set_and_refusals_are_on_record() {
 }
 
 #[tokio::test]
+async fn who_could_decide_a_moment_ago_cannot_where_nothing_but_an_inbox_is_served() {
+    const NO_MORE: &str = r#"@id("no-more") forbid (principal, action in Countersign::Action::"manage", resource)
+        when { context.surface == "direct" };"#;
+    let place = Place::new().unwrap();
+    let (one, two) = (process(with(""), &place).await, process(with(""), &place).await);
+    let id = one.ask("ord_1").await;
+    let approvals = one.approvals(cast("priya"));
+    assert_eq!(approvals.list(None).await.unwrap().len(), 1);
+    admin(&two).publish(with(NO_MORE)).await.unwrap();
+    learn(&one).await;
+    assert!(approvals.list(None).await.unwrap().is_empty());
+    assert_eq!(refused(approvals.approve(&id, "manager").await), ErrorCode::ApprovalNotFound);
+    let denied = one.trail().await;
+    let denied = denied.entries().last().unwrap();
+    assert_eq!(denied.kind, "management.denied");
+    assert_eq!(denied.policy_hash.as_deref(), Some(&*two.engine().policy_hash()), "and the record names the set");
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_have_the_active_set_lets_nobody_decide() {
+    let (_, one, _two) = apart().await;
+    learn(&one).await;
+    let approvals = one.approvals(cast("priya"));
+    assert_eq!(refused(approvals.approve("apr-1", "manager").await), ErrorCode::PolicyFailed);
+    assert_eq!(refused(approvals.withdraw("apr-1").await), ErrorCode::PolicyFailed);
+    assert_eq!(refused(approvals.list(None).await), ErrorCode::PolicyFailed);
+    let executions = one.executions(cast("omar"));
+    assert_eq!(refused(executions.resolve("exe-1", Resolution::Failed).await), ErrorCode::PolicyFailed);
+}
+
+#[tokio::test]
 async fn a_bad_set_is_not_published_and_its_problems_are_told() {
     let app = process(with(""), &Place::new().unwrap()).await;
     let hash = app.engine().policy_hash();
@@ -240,6 +271,21 @@ async fn a_published_set_outlives_a_deploy_of_other_capabilities() {
     let told = told(&two).await;
     let last = &told.last().unwrap()[2];
     assert_eq!((&last["origin"], &last["changes"]), (&json!("carried_over"), &json!({})));
+}
+
+#[tokio::test]
+async fn a_published_set_outlives_a_comment_in_the_schema_of_the_files() {
+    let place = Place::new().unwrap();
+    let files = |schema: &str| {
+        let policies = format!("{POLICIES}{PUBLISHERS}");
+        PolicySource::Files(vec![("schema.cedarschema".into(), schema.into()), ("shop.cedar".into(), policies)])
+    };
+    let one = process(files("entity Desk;"), &place).await;
+    admin(&one).publish(with(NO_SEARCH)).await.unwrap();
+    let two = process(files("// where people sit\nentity  Desk;"), &place).await;
+    assert_eq!(search(&two).await, "POLICY_DENIED");
+    let three = process(files("entity Desk; entity Chair;"), &place).await;
+    assert_eq!(search(&three).await, "-");
 }
 
 #[tokio::test]

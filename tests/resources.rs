@@ -250,6 +250,16 @@ fn bad_answers() -> Vec<(&'static str, Answer)> {
 }
 
 #[tokio::test]
+async fn a_call_may_need_128_entities_and_not_one_more() {
+    for (tenants, expected) in [(127, "-"), (128, "POLICY_FAILED")] {
+        let resource = (0..tenants).fold(order("ord_1"), |it, at| it.parent("Tenant", at.to_string()));
+        let all = (0..tenants).map(|at| tenant(&at.to_string(), "x")).chain([resource]);
+        let app = app(TestEntities::new(all)).await;
+        assert_eq!(code(&get(&app, dana(), "ord_1").await), expected, "{tenants} and the order");
+    }
+}
+
+#[tokio::test]
 async fn whatever_is_wrong_with_an_answer_denies_and_shows_neither_values_nor_causes() {
     let mut table = String::new();
     for (what, answer) in bad_answers() {

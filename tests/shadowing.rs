@@ -251,6 +251,7 @@ async fn a_candidate_is_set_and_taken_away_by_whoever_may_publish() {
     assert!(differs().await, "it stays when another set becomes active");
     let bad = sets.shadow(Some(texts("nonsense"))).await;
     assert!(matches!(bad, Err(PolicyRefusal::Problems(_))), "{bad:?}");
+    assert_eq!(app.trail().await.entries().last().unwrap().kind, "policy.refused");
     for who in [cast("dana").into(), omar()] {
         let refused = app.engine().policies(who).shadow(None).await;
         let Err(PolicyRefusal::Refused(error)) = refused else { panic!("{refused:?}") };
@@ -278,4 +279,19 @@ async fn a_candidate_that_does_not_load_is_a_problem_like_any_other() {
     let builder = shop().shadow_policies(bad).sealing_key(countersign::testing::KEY);
     let built = builder.database(format!("sqlite:{}", place.database().display())).build().await;
     assert!(built.err().unwrap().problems[0].at.starts_with("next.cedar:1"));
+}
+
+#[tokio::test]
+async fn a_candidate_that_does_not_load_keeps_its_process_from_changing_the_active_set() {
+    let place = Place::new().unwrap();
+    let app = App::open(shop(), &place).await;
+    let before = app.trail().await.entries().len();
+    let bad = PolicySource::Files(vec![("next.cedar".into(), "permit (principal".into())]);
+    for (own, files) in [(format!("{POLICIES}{NO_SEARCH}"), 1), ("permit (".to_owned(), 2)] {
+        let builder = shop_without_policies().policies(texts(&own)).shadow_policies(bad.clone());
+        let builder = builder.sealing_key(countersign::testing::KEY);
+        let built = builder.database(format!("sqlite:{}", place.database().display())).build().await;
+        assert_eq!(built.err().unwrap().problems.len(), files, "all that is wrong is told together");
+    }
+    assert_eq!(app.trail().await.entries().len(), before);
 }

@@ -8,10 +8,11 @@ use super::failure::Failure;
 use super::open::{Database, Session};
 use super::screen::{Answer, HINT, table};
 use crate::builder::Role;
+use crate::pipeline::Core;
 use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::store::EventFilter;
-use crate::{AuditEvent, DecisionData, Error, EventKind, PolicyRef};
+use crate::{AuditEvent, DecisionData, Error, EventKind, Identity, PolicyRef};
 
 pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
     let AuditCommand::List(args) = args.command;
@@ -37,8 +38,8 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
         None => None,
         Some(name) => {
             let identity = identity(Some(name))?;
-            if let Err(code) = session.core().may(ManageAction::ReadAudit, &Managed::Engine, &identity) {
-                return Ok(Err(Rejection::management(code).face()));
+            if let Err(rejection) = may_read(session.core(), &identity).await {
+                return Ok(Err(rejection.face()));
             }
             Some(identity.tenant_name().to_owned())
         }
@@ -56,6 +57,12 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))
+}
+
+async fn may_read(core: &Core, identity: &Identity) -> Result<(), Rejection> {
+    let policies = core.ruling().await;
+    core.check_active(&policies)?;
+    core.may(&policies.set, ManageAction::ReadAudit, &Managed::Engine, identity).map_err(Rejection::management)
 }
 
 fn more(events: &Events, limit: u32) -> String {

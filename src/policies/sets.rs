@@ -94,10 +94,10 @@ impl PolicySets {
     /// As for [`Self::publish`]; `INPUT_INVALID` if no copy or several are called so.
     pub async fn rollback(&self, hash: &str) -> Result<PolicyReload, PolicyRefusal> {
         const ACTION: &str = "rollback_policies";
-        self.allowed(ACTION, ManageAction::PublishPolicies).await?;
+        let allowed = self.allowed(ACTION, ManageAction::PublishPolicies).await?;
         let source = match self.copy(hash).await {
             Ok(source) => source,
-            Err(rejection) => return Err(self.denied(ACTION, rejection).await.into()),
+            Err(rejection) => return Err(self.denied(&allowed, ACTION, rejection).await.into()),
         };
         self.choose(ACTION, PolicyOrigin::RolledBack, &source).await
     }
@@ -119,20 +119,9 @@ impl PolicySets {
     /// # Errors
     /// As for [`Self::publish`].
     pub async fn shadow(&self, candidate: Option<PolicySource>) -> Result<Option<String>, PolicyRefusal> {
-        const ACTION: &str = "shadow_policies";
-        let allowed = self.allowed(ACTION, ManageAction::PublishPolicies).await?;
-        let set = match candidate {
-            Some(source) => {
-                let loaded = load(&source, &self.core.registry).await.1;
-                Some(Arc::new(loaded.map_err(PolicyRefusal::Problems)?.0))
-            }
-            None => None,
-        };
-        let done = self.by(&allowed, ACTION).done(self.core.around());
-        self.core.store.append(done).await.map_err(|it| Rejection::from(it).face())?;
-        let hash = set.as_ref().map(|it| it.hash().to_string());
-        self.core.policies.shadow(set);
-        Ok(hash)
+        let (core, candidate) = (&self.core, candidate.as_ref());
+        let around = core.around();
+        self.changed("shadow_policies", async |by| core.policies.choose_shadow(candidate, around, &by).await).await
     }
 
     async fn choose(
@@ -146,11 +135,11 @@ impl PolicySets {
     }
 
     /// Allowed and done under one and the same set, or not at all.
-    async fn changed(
+    async fn changed<T>(
         &self,
         action: &'static str,
-        change: impl AsyncFn(By) -> Result<PolicyReload, Unchanged>,
-    ) -> Result<PolicyReload, PolicyRefusal> {
+        change: impl AsyncFn(By) -> Result<T, Unchanged>,
+    ) -> Result<T, PolicyRefusal> {
         for _ in 0..POLICY_TRIES {
             let allowed = self.allowed(action, ManageAction::PublishPolicies).await?;
             match change(self.by(&allowed, action)).await {
@@ -160,7 +149,7 @@ impl PolicySets {
                 Err(Unchanged::Overtaken) => {}
             }
         }
-        Err(self.denied(action, Rejection::PolicyUnstable).await.into())
+        Err(self.denied(&self.core.policies.current(), action, Rejection::PolicyUnstable).await.into())
     }
 
     /// The set that allows it. A refusal is on record.
@@ -168,11 +157,11 @@ impl PolicySets {
         let core = &self.core;
         let loaded = core.policies.follow(&core.registry, &core.store).await;
         let allowed = actor_of(&self.identity).map(drop).and_then(|()| {
-            core.may_under(&loaded.set, needs, &Managed::Engine, &self.identity).map_err(Rejection::management)
+            core.may(&loaded.set, needs, &Managed::Engine, &self.identity).map_err(Rejection::management)
         });
         match allowed {
             Ok(()) => Ok(loaded),
-            Err(rejection) => Err(self.denied(action, rejection).await),
+            Err(rejection) => Err(self.denied(&loaded, action, rejection).await),
         }
     }
 
@@ -198,11 +187,11 @@ impl PolicySets {
         }
     }
 
-    async fn denied(&self, action: &'static str, rejection: Rejection) -> Error {
+    async fn denied(&self, loaded: &Loaded, action: &'static str, rejection: Rejection) -> Error {
         tracing::info!(action, code = %rejection.code(), cause = &rejection as &dyn std::error::Error, "refused");
         let code = rejection.code();
         let denied = EventKind::ManagementDenied { action: action.into(), approval_id: None, execution_id: None, code };
-        let mut event = self.core.management_event(&self.identity, denied);
+        let mut event = self.core.management_event(&loaded.set, &self.identity, denied);
         event.envelope.actor = self.envelope().actor;
         match self.core.store.append(vec![event]).await {
             Ok(()) => rejection.face(),

@@ -87,7 +87,9 @@ impl Loaded {
 
     /// A difference is noted on the call's own trail. Nothing that the candidate does reaches the call.
     fn compare(&self, trail: &mut Trail, active: impl FnOnce() -> View, ask: impl FnOnce(&Shadow) -> View) {
-        let Some(shadow) = self.shadow.as_ref().filter(|it| it.set.hash() != self.set.hash()) else { return };
+        let Some(shadow) = self.shadow.as_ref().filter(|it| it.set.hash() != self.set.hash()) else {
+            return trail.compared(None); // an earlier answer of this call was about another set
+        };
         let candidate = caught(|| ask(shadow)).unwrap_or_else(|_| {
             View::from(&Decision::Failed(vec![PolicyError { policy: "<engine>".into(), kind: "panic".into() }]))
         });
@@ -184,5 +186,10 @@ mod tests {
         "#);
         loaded.compare(&mut trail, allow, |_| allow());
         assert_eq!(trail.unwritten(), [], "the last answer counts");
+        let deny = || View::from(&Decision::Deny { reason: None, policies: Vec::new() });
+        loaded.compare(&mut trail, allow, |_| deny());
+        assert_eq!(trail.unwritten().len(), 1);
+        Loaded::new(Arc::clone(&loaded.set), 2).compare(&mut trail, allow, |_| deny());
+        assert_eq!(trail.unwritten(), [], "nor is there a difference to a candidate that is gone");
     }
 }

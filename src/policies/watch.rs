@@ -29,13 +29,11 @@ pub(crate) async fn watch(core: Weak<Core>, directory: PathBuf, clock: Clock, st
     eye.open().await;
     loop {
         let Some(core) = core.upgrade() else { return };
-        if changed {
-            core.policies.reload_changed(core.around()).await;
-        }
+        let is_settled = !changed || core.policies.reload_changed(core.around()).await;
         drop(core);
         changed = tokio::select! {
             () = stop.cancelled() => return,
-            changed = eye.changed(&clock) => changed,
+            changed = eye.changed(&clock) => changed || !is_settled,
         };
     }
 }
@@ -45,6 +43,8 @@ struct Eye {
     directory: PathBuf,
     /// `None` if the system cannot watch it now: then its content is compared whenever the path is looked at.
     watcher: Option<RecommendedWatcher>,
+    /// Whether that was told.
+    is_blind: bool,
     /// Which directory the path led to.
     place: Option<Place>,
     tell: mpsc::Sender<()>,
@@ -54,7 +54,7 @@ struct Eye {
 impl Eye {
     fn new(directory: PathBuf) -> Self {
         let (tell, told) = mpsc::channel(1); // one event says as much as many
-        Self { directory, watcher: None, place: None, tell, told }
+        Self { directory, watcher: None, is_blind: false, place: None, tell, told }
     }
 
     /// Watches whatever the path leads to now. Waits for the disk, briefly.
@@ -71,7 +71,10 @@ impl Eye {
             it.watch(&self.directory, RecursiveMode::NonRecursive)?;
             Ok(it)
         });
-        if let Err(error) = &watcher {
+        let was_blind = std::mem::replace(&mut self.is_blind, watcher.is_err());
+        if let Err(error) = watcher.as_ref()
+            && !was_blind
+        {
             let directory = self.directory.display();
             tracing::warn!(%directory, %error, "the policy directory cannot be watched: it is read every second");
         }

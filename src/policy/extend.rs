@@ -56,6 +56,13 @@ pub(super) fn merge(document: &mut Value, file: &SourceFile) -> Vec<PolicyProble
     }
 }
 
+/// What a file declares, whatever its layout and comments; `None` if it does not parse.
+pub(super) fn declared(text: &str) -> Option<Value> {
+    scan_schema(text).ok()?;
+    let (fragment, _) = SchemaFragment::from_cedarschema_str(text.trim_start_matches('\u{feff}')).ok()?;
+    fragment.to_json_value().ok()
+}
+
 struct Merger<'a> {
     document: &'a mut Value,
     file: &'a SourceFile,
@@ -106,6 +113,9 @@ impl Merger<'_> {
             self.principal(name, entity);
         } else if namespace.is_empty() && name == "Capability" {
             self.refuse(name, "`Capability` is declared by the engine", "rename it");
+        } else if namespace.is_empty() && name == "Role" && parents(entity).next().is_some() {
+            let help = "give the actors the wider role as well: every one of them counts";
+            self.refuse(name, "`Role` has parents, which nothing supplies: `in` would not see them", help);
         } else {
             // `Role` too: an application may list all roles, which finds typos.
             self.put(namespace, "entityTypes", name, entity);
@@ -125,8 +135,8 @@ impl Merger<'_> {
         let shape = &entity["shape"];
         let plain = shape.is_null() || shape["type"] == "Record";
         if entity.get("enum").is_some() || !plain || !entity["tags"].is_null() {
-            let what = format!("`{name}` can only get more attributes and parents");
-            self.refuse(name, what, "write `entity User in [Team] = { department?: String };`");
+            let what = format!("`{name}` can only get more attributes");
+            self.refuse(name, what, "write `entity User = { department?: String };`");
             return;
         }
         for (attribute, kind) in members(&shape["attributes"]) {
@@ -136,14 +146,28 @@ impl Merger<'_> {
                 self.refuse(attribute, format!("`{name}.{attribute}` is declared by the engine"), "rename it");
             }
         }
-        for parent in entity["memberOfTypes"].as_array().into_iter().flatten() {
-            if let Value::Array(parents) = &mut self.document[""]["entityTypes"][name]["memberOfTypes"]
-                && !parents.contains(parent)
-            {
-                parents.push(parent.clone());
-            }
+        for parent in parents(entity).filter(|it| *it != "Role") {
+            self.parent(name, parent);
         }
     }
+
+    /// A principal is `in` its roles and nothing else: a forbid over another parent would load and never hold.
+    fn parent(&mut self, name: &str, parent: &str) {
+        if self.problems.len() < MAX_PROBLEMS {
+            let what = format!("`{name}` has the parent `{parent}`, which nothing supplies: `in` would not see it");
+            let help = "make it a role (`principal in Role::\"..\"`), or an attribute that policies compare";
+            self.problems.push(self.file.problem_at_word(declaration(self.file, name), parent, what).help(help));
+        }
+    }
+}
+
+/// Where an entity type is declared, as far as that can be told from the text.
+pub(super) fn declaration(file: &SourceFile, name: &str) -> usize {
+    file.text.find(&format!("entity {name}")).unwrap_or(0)
+}
+
+fn parents(entity: &Value) -> impl Iterator<Item = &str> {
+    entity["memberOfTypes"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -172,6 +196,10 @@ mod tests {
             "entity Order in [",
             "entity User = { wait: duration };",
             "entity Order; // \u{202e}",
+            "entity Team;\nentity User in [Role, Team];",
+            "entity Group; entity Role in [Group];",
+            "entity Division; entity Team in [Division]; entity User = { team?: Team };",
+            "entity User = { at?: { bosses: Set<User> } };",
         ];
         let mut lines = Vec::new();
         for text in table {
@@ -181,9 +209,9 @@ mod tests {
         }
         insta::assert_snapshot!(lines.join("\n"), @r#"
         1:17 `User.roles` is declared by the engine
-        1:8 `User` can only get more attributes and parents
+        1:8 `User` can only get more attributes
         1:15 error parsing schema: unexpected token `Attributes`
-        1:8 `User` can only get more attributes and parents
+        1:8 `User` can only get more attributes
         1:8 `Capability` is declared by the engine
         1:11 the namespace `Countersign` is the engine's
         1:8 `x` is an action, and actions come from the registered capabilities
@@ -194,6 +222,10 @@ mod tests {
         1:18 error parsing schema: unexpected end of input
         1:17 no attribute can have the type of `User.wait`
         1:18 a character that changes the direction of text
+        2:23 `User` has the parent `Team`, which nothing supplies: `in` would not see it
+        1:22 `Role` has parents, which nothing supplies: `in` would not see them
+        1:61 `User.team` refers to `Team`, whose parents nothing supplies: `in` would not see them
+        1:17 `User.at` refers to `User`, whose parents nothing supplies: `in` would not see them
         "#);
     }
 }

@@ -17,7 +17,7 @@ use crate::audit::PolicyError;
 use crate::capability::Governed;
 use crate::resource::{EntityRef, ResourceEntity};
 
-/// How many entities one call may need, parents and all.
+/// How many entities one call may need, parents and all, beside the principal.
 const MAX_ENTITIES: usize = 128;
 /// How many requests they may take.
 const MAX_ROUNDS: u32 = 8;
@@ -163,7 +163,8 @@ impl Gathering<'_> {
         if shape.fetched && self.known.insert(uid.clone()) {
             self.wanted.insert(name, Wanted { uid: uid.clone(), is_resource });
         }
-        if self.known.len() > MAX_ENTITIES { Err(not_gathered("too_many")) } else { Ok(uid) }
+        let principal = 1;
+        if self.known.len() > MAX_ENTITIES + principal { Err(not_gathered("too_many")) } else { Ok(uid) }
     }
 
     fn build(&mut self, wanted: Wanted, given: &ResourceEntity) -> Result<Entity, Failed> {

@@ -30,6 +30,13 @@ pub(super) fn line(rule: &Rule) -> Result<String, String> {
     Ok(text)
 }
 
+/// A JSON value in one line, whatever the order of its members.
+pub(super) fn ordered(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    text
+}
+
 /// Sorted members and exact integers. Not RFC 8785, which folds integers beyond 2^53 that Cedar tells apart.
 fn write(value: &Value, out: &mut String) {
     match value {

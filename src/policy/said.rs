@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 
 use super::extend;
-use super::hash::line;
+use super::hash::{line, ordered};
 use super::rules::{Origin, Rule};
 use crate::audit::{MAX_NAMED, PolicyChanges, hex};
 
@@ -56,7 +56,10 @@ impl Said {
             policies.insert(rule.id.clone(), hex(&Sha256::digest(line(rule)?)));
         }
         let mut digest = Sha256::new();
-        let extension = texts.iter().find(|it| it.0 == extend::FILE).map_or("", |it| &it.1);
+        let extension = texts.iter().find(|it| it.0 == extend::FILE);
+        let extension = extension
+            .map(|(_, text)| extend::declared(text).map_or_else(|| text.clone(), |it| ordered(&it)))
+            .unwrap_or_default();
         digest.update(format!("countersign/said/v1\n{}\n{extension}", extension.len()));
         for says in policies.values() {
             digest.update(says);
@@ -112,7 +115,11 @@ mod tests {
         let changes = PolicyChanges { added: named("c"), removed: named("a"), changed: named("b"), more: 0 };
         assert_eq!(third.since(Some(&one)), changes);
         assert_ne!(third.digest(), one.digest());
-        assert_ne!(one.digest(), Said::of(&[], &[(extend::FILE.into(), "entity Order;".into())]).unwrap().digest());
+        let extended = |text: &str| Said::of(&[], &[(extend::FILE.into(), text.into())]).unwrap();
+        assert_ne!(one.digest(), extended("entity Order;").digest());
+        assert_ne!(extended("entity Order;"), extended("entity Order = { total: Long };"));
+        let (one, other) = ("entity Order; entity Desk;", "// c\nentity Desk;\n\nentity   Order; // d\n");
+        assert_eq!(extended(one), extended(other));
     }
 
     #[test]

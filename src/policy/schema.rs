@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::gather::{Shape, Shapes};
 use super::input::{LeftOut, of_arrays, of_input};
-use super::problem::{SourceFile, did_you_mean};
+use super::problem::{MAX_PROBLEMS, SourceFile, did_you_mean};
 use super::types::{Member, Type, named, record};
 use super::value::uid;
 use super::{ManageAction, PolicyProblem, extend};
@@ -61,7 +61,10 @@ pub(super) fn generate(
         return (None, problems);
     }
     match compile(&document, inputs) {
-        Ok(generated) => (Some(generated), problems),
+        Ok(generated) => {
+            problems.extend(extension.into_iter().flat_map(|file| generated.unsupplied(file)));
+            if problems.iter().any(PolicyProblem::is_fatal) { (None, problems) } else { (Some(generated), problems) }
+        }
         Err(mut why) => {
             if let Some(file) = extension {
                 // it ends with the name that is at fault
@@ -118,6 +121,34 @@ impl Generated {
         }
         Schema::from_json_value(Value::Object(document)).ok()
     }
+
+    /// Attributes of principals that refer to entities with parents. Those are not fetched, so that `in` would say no
+    /// whatever the truth, and a forbid over it never hold.
+    fn unsupplied(&self, file: &SourceFile) -> Vec<PolicyProblem> {
+        let mut problems = Vec::new();
+        for kind in ActorKind::ALL.map(ActorKind::entity_type) {
+            for (name, member) in self.attributes.get(kind).into_iter().flatten() {
+                let Some(entity) = member.kind.entities().into_iter().find(|it| self.has_parents(it)) else { continue };
+                let what = format!(
+                    "`{kind}.{name}` refers to `{entity}`, whose parents nothing supplies: `in` would not see them"
+                );
+                let help = "make what policies ask for a role, or an attribute of its own that they compare";
+                problems.push(file.problem_at_word(extend::declaration(file, kind), name, what).help(help));
+            }
+        }
+        problems.truncate(MAX_PROBLEMS);
+        problems
+    }
+
+    fn has_parents(&self, entity: &EntityTypeName) -> bool {
+        let full = entity.to_string();
+        let (namespace, base) = full.rsplit_once("::").unwrap_or(("", &full));
+        has_parents(&self.document[namespace]["entityTypes"][base])
+    }
+}
+
+fn has_parents(entity: &Value) -> bool {
+    entity["memberOfTypes"].as_array().is_some_and(|it| !it.is_empty())
 }
 
 /// What an application declares of the principals.
@@ -160,8 +191,7 @@ fn shape(full: &str, entity: &Value, document: &Value, namespace: &str) -> Resul
         attributes.insert(name.clone(), Member { kind, required: declared["required"] != json!(false) });
     }
     let name = full.parse().map_err(|_| wrong(format!("`{full}` is no type"), "rename it"))?;
-    let has_parents = entity["memberOfTypes"].as_array().is_some_and(|it| !it.is_empty());
-    let fetched = full != "Role" && (has_parents || !attributes.is_empty());
+    let fetched = full != "Role" && (has_parents(entity) || !attributes.is_empty());
     Ok(Shape { name, attributes, fetched })
 }
 
@@ -348,15 +378,15 @@ mod tests {
     fn an_application_extends_principals_and_adds_types() {
         let more = extension(
             "type Limits = { cents: Long };\nentity Team;\nentity Role enum [\"support\"];\n\
-             namespace Shop { entity Desk; type Seat = { desk: Desk, boss?: User }; }\n\
-             entity User in [Team] = { limits: Limits, seat?: Shop::Seat, teams?: Set<Team> };",
+             namespace Shop { entity Desk; type Seat = { desk: Desk, next?: Desk }; }\n\
+             entity User in [Role] = { limits: Limits, seat?: Shop::Seat, teams?: Set<Team> };",
         );
         let (generated, problems) = generate(&[], Some(&more));
         assert_eq!(problems, []);
         let generated = generated.unwrap();
         assert_eq!(generated.roles, Some(BTreeSet::from(["support".to_owned()])));
         let user = testing::show_type(&Type::Record(generated.attributes["User"].clone()));
-        insta::assert_snapshot!(user, @r#"{limits: {cents: Long}, seat?: {boss?: User, desk: Shop::Desk}, teams?: Set<Team>}"#);
+        insta::assert_snapshot!(user, @r#"{limits: {cents: Long}, seat?: {desk: Shop::Desk, next?: Shop::Desk}, teams?: Set<Team>}"#);
         assert_eq!(generated.attributes["Service"], BTreeMap::new());
     }
 

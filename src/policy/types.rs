@@ -65,6 +65,16 @@ impl Type {
         })
     }
 
+    /// The entity types within it.
+    pub(super) fn entities(&self) -> Vec<&EntityTypeName> {
+        match self {
+            Self::Entity(name) => vec![name],
+            Self::Set(element) => element.entities(),
+            Self::Record(members) => members.values().flat_map(|it| it.kind.entities()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// An unqualified name is looked up in its own namespace first, and common types come before entity types.
     fn resolve(name: &str, document: &Value, namespace: &str, common: bool) -> Option<Self> {
         let places = match name.rsplit_once("::") {

@@ -1,5 +1,6 @@
 //! A directory that is watched, changed as editors and volumes do.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -100,6 +101,18 @@ async fn a_bad_set_is_on_record_once_and_leaves_the_last_good_one_active() {
     put(&it.path("policies"), NO_SEARCH);
     it.denies().await;
     assert_eq!(it.refusals().await, 2);
+}
+
+#[tokio::test]
+async fn what_the_store_could_not_take_is_active_once_it_can() {
+    let it = Watched::plain().await;
+    it.app.break_store(true);
+    put(&it.path("policies"), NO_SEARCH);
+    let looks = Cell::new(0);
+    it.until("looked", async || looks.replace(looks.get() + 1) > 50).await; // five seconds of the engine's clock
+    it.app.break_store(false);
+    it.denies().await;
+    assert_eq!(it.refusals().await, 0);
 }
 
 #[tokio::test]
