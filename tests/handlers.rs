@@ -340,9 +340,7 @@ async fn redaction_takes_paths_then_the_function() {
         it["name"] = json!("L.");
         it
     };
-    let app =
-        App::with(everything_but(&[]).capability(named(upper)).policies(texts(ALLOW_ALL_AND_PEOPLE)))
-            .await;
+    let app = App::with(everything_but(&[]).capability(named(upper)).policies(texts(ALLOW_ALL_AND_PEOPLE))).await;
     let outcome = app.dana().invoke("names.set", json!({})).await;
     assert_eq!(json_of(&outcome)["output"], json!({"name": "L.", "secrets": [{}, {}]}));
 }
@@ -350,9 +348,7 @@ async fn redaction_takes_paths_then_the_function() {
 #[tokio::test]
 async fn a_redaction_that_fails_withholds_the_output_and_ends_the_execution() {
     let app = App::with(
-        everything_but(&[])
-            .capability(named(|_| panic!("secret-cause")))
-            .policies(texts(ALLOW_ALL_AND_PEOPLE)),
+        everything_but(&[]).capability(named(|_| panic!("secret-cause"))).policies(texts(ALLOW_ALL_AND_PEOPLE)),
     )
     .await;
     let call = || app.dana().invoke("names.set", json!({})).idempotency_key("k");

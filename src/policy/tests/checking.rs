@@ -120,7 +120,7 @@ fn a_permit_that_every_capability_shares_is_a_warning() {
         r#"permit (principal, action, resource) when { context.surface == "direct" };"#,
         r#"permit (principal, action in [Action::"effect/read", Action::"effect/write"], resource);"#,
         r#"permit (principal, action in Countersign::Action::"manage", resource);"#,
-        r#"forbid (principal, action, resource);"#,
+        r"forbid (principal, action, resource);",
     ];
     for text in others {
         let shown = of(&shop(), SHOP_SCHEMA, &format!("@id(\"x\") {text}"));
@@ -208,7 +208,7 @@ fn a_policy_among_many_has_the_problems_that_it_has_alone() {
         r#"action == Action::"orders.search""#,
         r#"resource == Capability::"orders.get""#,
         "resource has total && resource.total > 1",
-        r#"principal is Usr"#,
+        r"principal is Usr",
         r#"principal in Role::"x""#,
         r#"principal has department && principal.department == "x""#,
     ];

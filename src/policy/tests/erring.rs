@@ -17,12 +17,12 @@ const ERRING: [&str; 10] = [
     "-2 - context.input.amountCents > 0",
     "context.input.amountCents * 2 > 0",
     "-(-2 - (context.input.amountCents - 1)) - 1 > 0 && -1 - context.input.amountCents - 1 > 0",
-    r#"principal has limit && principal.limit * principal.limit > 0"#,
-    r#"[1, context.input.amountCents + 1].contains(1)"#,
-    r#"(if context.input.amountCents + 1 > 0 then true else true)"#,
+    r"principal has limit && principal.limit * principal.limit > 0",
+    r"[1, context.input.amountCents + 1].contains(1)",
+    r"(if context.input.amountCents + 1 > 0 then true else true)",
     r#"context.now.offset(duration("9223372036854775807ms")) > context.now"#,
-    r#"{total: context.input.amountCents * 3}.total > 0"#,
-    r#"!(context.input.amountCents + 1 > 0)"#,
+    r"{total: context.input.amountCents * 3}.total > 0",
+    r"!(context.input.amountCents + 1 > 0)",
 ];
 
 fn outcome(policy: &str) -> String {
@@ -67,27 +67,27 @@ fn r15_every_error_of_every_kind_of_policy_fails_the_call() {
 #[test]
 fn r15_what_can_be_known_before_does_not_load() {
     let table = [
-        r#"ip(context.input.orderId).isLoopback()"#,
+        r"ip(context.input.orderId).isLoopback()",
         r#"decimal(context.input.orderId).lessThan(decimal("1.0"))"#,
-        r#"datetime(context.input.orderId) > context.now"#,
+        r"datetime(context.input.orderId) > context.now",
         r#"duration(context.input.orderId) > duration("1h")"#,
         r#"ip("999.1.1.1").isLoopback()"#,
         r#"decimal("1.23456").lessThan(decimal("1.0"))"#,
         r#"datetime("2020-13-01") > context.now"#,
         r#"duration("1 hour") > duration("1h")"#,
         r#"context.input.amountCents == "1""#,
-        r#"context.input.orderId > 1"#,
-        r#"context.input.orderId && true"#,
-        r#"context.input.missing > 1"#,
+        r"context.input.orderId > 1",
+        r"context.input.orderId && true",
+        r"context.input.missing > 1",
         r#"context.input.reason like "x*""#,
         r#"context.client == "x""#,
-        r#"principal.limit > 1"#,
-        r#"principal.roles.contains(1)"#,
+        r"principal.limit > 1",
+        r"principal.roles.contains(1)",
         r#"principal.getTag("x") == 1"#,
-        r#"[].contains(1)"#,
+        r"[].contains(1)",
         r#"[1, "a"].contains(1)"#,
-        r#"1 in principal"#,
-        r#"nonsense(1)"#,
+        r"1 in principal",
+        r"nonsense(1)",
     ];
     let of = |condition: &&str| {
         let text = format!(
