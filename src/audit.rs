@@ -174,6 +174,17 @@ pub struct ApproverRef {
     pub kind: ActorKind,
 }
 
+impl ApproverRef {
+    /// Who that was, as far as it is on record.
+    pub(crate) fn identity(&self) -> Identity {
+        let actor = crate::Actor::new(self.kind, self.id.clone());
+        Identity::new(match &self.issuer {
+            Some(issuer) => actor.issuer(issuer.clone()),
+            None => actor,
+        })
+    }
+}
+
 /// One decision about an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,6 +3,7 @@
 mod standing;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use self::standing::{Standing, standing};
 use crate::actor::Identity;
@@ -28,6 +29,9 @@ const PAGE: usize = 200;
 
 /// The most bytes of a comment.
 const MAX_COMMENT: usize = 4096;
+
+/// How long filing a request may take: its time to live counts from when it is stored.
+const FILING: Duration = Duration::from_mins(1);
 
 /// Approvals as one party sees them.
 #[derive(Clone)]
@@ -378,12 +382,14 @@ pub(crate) fn bound(record: &ApprovalRecord) -> Option<Binding> {
 pub(crate) fn verified(record: &ApprovalRecord, store: &Store) -> Result<Binding, Rejection> {
     let mismatch = || Rejection::approval(ErrorCode::ApprovalInputMismatch);
     let binding = bound(record).ok_or_else(mismatch)?;
+    let life = u64::try_from(binding.life_us).unwrap_or(0);
     let sound = store.evidence(&record.tenant, &binding_hash(&record.binding)) == record.binding_hash
         && binding.approval_id == record.id
         && *binding.requester.tenant == *record.tenant
         && *binding.capability_id == *record.capability
         && binding.requirements == record.requirements
-        && binding.input_hash == record.input_hash;
+        && binding.input_hash == record.input_hash
+        && record.expires_at <= binding.requested_at.plus(Duration::from_micros(life)).plus(FILING);
     let input = opened(record, store)?;
     let hash = canonical::input_hash(&binding.capability_id, &input);
     if sound && *hash == *binding.input_hash { Ok(binding) } else { Err(mismatch()) }

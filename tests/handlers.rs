@@ -387,7 +387,7 @@ async fn exe_9_a_declared_error_that_says_too_much_is_cut_and_its_end_on_record(
             Err::<serde_json::Value, _>(HandlerError::from(NOT_ELIGIBLE.with_message("ü".repeat(3 << 20))))
         },
     );
-    let app = App::with(everything_but(&[]).capability(wordy).policies(texts(ALLOW_ALL))).await;
+    let app = App::with(everything_but(&[]).capability(wordy).policies(texts(ALLOW_ALL_AND_PEOPLE))).await;
     let call = || app.dana().invoke("words.say", json!({})).idempotency_key("k");
     let (first, again) = (call().await, call().await);
     assert_eq!(first.error().unwrap().message, "ü".repeat(2_000));

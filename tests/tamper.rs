@@ -25,7 +25,7 @@ pub(crate) async fn numbers(database: &Path, query: &str) -> Vec<i64> {
 }
 
 /// Statements that change one thing of a stored request.
-const CHANGES: [&str; 7] = [
+const CHANGES: [&str; 8] = [
     "UPDATE approval SET binding = replace(binding, '\"risk\":\"high\"', '\"risk\":\"low\"')",
     "UPDATE approval SET binding = replace(binding, 'dana', 'nina')",
     "UPDATE approval SET binding_hash = replace(binding_hash, substr(binding_hash, -1), 'g')",
@@ -33,6 +33,7 @@ const CHANGES: [&str; 7] = [
     "UPDATE approval SET requirements = replace(requirements, 'manager', 'finance')",
     "UPDATE approval SET input = substr(input, 1, length(input) - 8) || 'AAAAAAAA'",
     "UPDATE approval SET input = NULL",
+    "UPDATE approval SET expires_at = expires_at + 3600000000",
 ];
 
 #[tokio::test]
@@ -45,6 +46,21 @@ async fn r19_one_changed_byte_of_a_request_is_seen_when_running() {
         // Another requester's request does not exist; everything else is a mismatch.
         let expected = if change.contains("nina") { "APPROVAL_NOT_FOUND" } else { "APPROVAL_INPUT_MISMATCH" };
         assert_eq!(found, expected, "{change}");
+        assert_eq!(app.runs(), 0);
+    }
+}
+
+#[tokio::test]
+async fn inv_4_who_agreed_is_looked_at_again_when_running() {
+    let changes = [
+        ("UPDATE decision SET approver = replace(approver, 'priya', 'dana')", "APPROVAL_SELF_APPROVAL"),
+        ("UPDATE decision SET approver = replace(approver, 'user', 'automation')", "APPROVAL_INPUT_MISMATCH"),
+    ];
+    for (change, expected) in changes {
+        let app = App::new().await;
+        let id = app.approved("ord_1").await;
+        assert_eq!(alter(&app.place().database(), change).await, 1, "{change}");
+        assert_eq!(code(&app.dana().resume(&id).await), expected, "{change}");
         assert_eq!(app.runs(), 0);
     }
 }

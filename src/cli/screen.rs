@@ -108,12 +108,15 @@ pub(super) fn print_error(text: &str) {
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
+/// No column is padded to more: a longer cell pushes the rest of its own line.
+const MAX_WIDTH: usize = 120;
+
 /// Rows under headings, in columns as wide as they need to be. The last column is not padded.
 pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|it| plain(it)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count());
-        cells.chain([headings[column].len()]).max().unwrap_or(0)
+        cells.chain([headings[column].len()]).max().unwrap_or(0).min(MAX_WIDTH)
     };
     let widths: Vec<_> = (0..headings.len()).map(width).collect();
     let line = |cells: Vec<&str>| {
@@ -191,5 +194,13 @@ mod tests {
         let rows = [vec!["1".into(), "capability.requested".into()], vec!["12".into(), "short".into()]];
         let shown = anstream::adapter::strip_str(&table(&["seq", "type"], &rows)).to_string();
         assert_eq!(shown, "seq  type\n1    capability.requested\n12   short\n");
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_shown() {
+        let long = "x".repeat(70_000);
+        let rows = [vec![long.clone(), "one".into()], vec!["short".into(), "two".into()]];
+        let shown = anstream::adapter::strip_str(&table(&["name", "count"], &rows)).to_string();
+        assert!(shown.contains(&format!("{long}  one\n")), "it is not cut");
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use crate::ApprovalId;
 use crate::actor::SharedIdentity;
-use crate::approval::{ApprovalState, Binding, binding_hash};
+use crate::approval::{ApprovalState, Binding, Verdict, binding_hash};
 use crate::audit::{AuditEvent, EventKind, Requirement};
 use crate::caller::{Call, Presented};
 use crate::capability::{Governed, SideEffect};
 use crate::clock::{Timestamp, micros};
-use crate::deciding::verified;
+use crate::deciding::{Standing, standing, verified};
 use crate::id::Ids;
 use crate::outcome::{ApprovalRequest, ErrorCode};
-use crate::policy::Gates;
+use crate::policy::{Gates, ManageAction};
 use crate::rejection::Rejection;
 use crate::slot::Slot;
 use crate::stage::actor::Identified;
@@ -352,9 +352,20 @@ fn binding(trail: &Trail, valid: &Valid, ask: &Ask, id: &ApprovalId) -> Binding 
     }
 }
 
-/// Checks that the stored request still is what was bound, and makes it presentable.
+/// Checks that the stored request still is what was bound and that others than the requester agreed, people all of them
+/// (INV-4: when running, too), and makes it presentable.
 pub(crate) fn present(record: ApprovalRecord, store: &Store) -> Result<Arc<Presented>, Rejection> {
     let binding = verified(&record, store)?;
+    for decision in record.decisions.iter().filter(|it| it.verdict == Verdict::Approve) {
+        let approver = decision.approver.identity().tenant(binding.requester.tenant_name());
+        match standing(ManageAction::Approve, &approver, &binding.requester) {
+            Standing::Asked => {}
+            Standing::Own => return Err(Rejection::approval(ErrorCode::ApprovalSelfApproval)),
+            Standing::NoPerson | Standing::Granted | Standing::Foreign | Standing::NotRequester => {
+                return Err(Rejection::approval(ErrorCode::ApprovalInputMismatch));
+            }
+        }
+    }
     Ok(Arc::new(Presented { record, binding }))
 }
 

@@ -144,6 +144,7 @@ async fn finish_read(
 
 async fn within<T>(clock: &Clock, commit: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
+        biased; // it is handed to the writer whatever the clock says: a process may have been stopped right here
         done = commit => Some(done),
         () = clock.sleep(PATIENCE) => None,
     }

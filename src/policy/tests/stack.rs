@@ -103,7 +103,10 @@ fn a_hundred_thousand_of_anything_in_the_schema_is_a_problem_with_a_place() {
         ("types in a chain", many(|n| format!("type T{n} = {{a: T{}}};", n + 1))),
         ("entities in a chain", many(|n| format!("entity E{n} in [E{}];", n + 1))),
         ("actions", many(|n| format!("action a{n};"))),
-        ("types that double", (0..60).map(|n| format!("type T{n} = {{a: T{0}, b: T{0}}};", n + 1)).collect()),
+        (
+            "types that double",
+            (0..60).map(|n| format!("type T{n} = {{a: T{0}, b: T{0}}};", n + 1)).collect::<Vec<_>>().concat(),
+        ),
         ("a large file", " ".repeat((1 << 20) + 1)),
     ];
     let lines: Vec<String> = table.iter().map(|it| first("schema.cedarschema", it)).collect();
