@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::open::{Database, Session, text};
 use super::screen::{Answer, STRONG, facts};
 use crate::builder::Role;
+use crate::canonical;
 use crate::rejection::Rejection;
 use crate::{Error, ErrorCode, ExecutionStatus, ExecutionView, Resolution};
 
@@ -41,8 +42,13 @@ fn resolution(to: ResolveTo, output: Option<&str>) -> Result<Resolution, Failure
     match (to, output) {
         (ResolveTo::Completed, None) => Ok(Resolution::Completed(None)),
         (ResolveTo::Completed, Some(text)) => {
-            let output = serde_json::from_str(&text).map_err(|error| {
-                Failure::invalid(format!("the output is not JSON: {error}"), "give JSON that fits the output schema")
+            // As strictly as an input: of repeated members nobody knows which one was meant.
+            let output = canonical::parse(&text).map_err(|faults| {
+                let fault = faults.all.first().map_or("not JSON", |it| it.kind.keyword());
+                Failure::invalid(
+                    format!("the output cannot be taken: {fault}"),
+                    "give JSON that fits the output schema",
+                )
             })?;
             Ok(Resolution::Completed(Some(output)))
         }

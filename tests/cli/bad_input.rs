@@ -28,6 +28,8 @@ fn wrong_arguments() {
             &["approvals", "aprove", "apr_1"],
             &["executions", "resolve", "1", "--as", "maybe"],
             &["executions", "resolve", "1", "--as", "failed", "--output", "{}"],
+            &["executions", "resolve", "1", "--as", "completed", "--output", r#"{"a":1,"a":2}"#],
+            &["policy", "explain", "orders.search", "--actor", "dana", "--tenant", ""],
             &["audit", "list", "--since", "yesterday"],
             &["audit", "list", "--limit", "0"],
             &["audit", "list", "--json", "--limit", "0"],

@@ -59,6 +59,10 @@ fn from_flags(args: &Explain, world: &World) -> Result<Question, Failure> {
     if let Some(client) = &args.client {
         identity = identity.client(client);
     }
+    if !identity.is_sound() {
+        let next = "write 1 to 512 bytes without control characters, or leave it out";
+        return Err(Failure::invalid("no call has such a tenant or client", next));
+    }
     let id = args.capability.as_deref().unwrap_or_default();
     let capability = world.capability(id).map_err(|it| Failure::could_not_run(it.what, it.help))?;
     let now = args.now.unwrap_or_else(|| Clock::System.now());
