@@ -67,6 +67,7 @@ impl InlineApprover {
                 identity: Identity::new(actor).tenant(tenant),
                 via: "inline".into(),
                 issuer: None,
+                person: true,
             };
             if let Err(error) = approvals.decide(filed.id(), &kind, verdict, comment.as_deref()).await {
                 tracing::warn!(code = %error.code, "the inline approver's answer is no decision");

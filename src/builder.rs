@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
+use crate::meters::Meters;
 use crate::pipeline::Core;
 use crate::policies::{self, Around, Policies};
 use crate::policy::{PolicySet, PolicySource};
@@ -268,6 +269,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             stop: CancellationToken::new(),
             approver: self.approver,
             probe: self.probe,
+            meters: Meters::default(),
         });
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(reconciling::reconcile(Arc::downgrade(&core), self.sweep, core.clock.clone(), core.stop.clone()));

@@ -41,6 +41,8 @@ pub struct Approvals {
     /// How decisions come in, and who vouches for the decider, for the record.
     pub(crate) via: String,
     pub(crate) issuer: Option<String>,
+    /// Whether the credential is marked as a person's (APR-4). In process, the actor's kind says enough.
+    pub(crate) person: bool,
 }
 
 impl Approvals {
@@ -222,7 +224,7 @@ impl Approvals {
         verdict: Verdict,
     ) -> Result<(), Rejection> {
         let action = action_of(verdict);
-        let person = standing(action, &self.identity, &binding.requester) != Standing::NoPerson;
+        let person = self.person && standing(action, &self.identity, &binding.requester) != Standing::NoPerson;
         let asked = binding.requirements.iter().any(|it| it.kind == kind);
         let allowed =
             if person { self.may(policies, action, binding, Some(kind)) } else { Err(ErrorCode::ApproverNotEligible) };

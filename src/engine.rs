@@ -68,7 +68,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
     pub fn approvals(&self, identity: impl Into<Identity>) -> Approvals {
         let identity = identity.into().on(Surface::Direct);
         let via = identity.surface.as_str().to_owned();
-        Approvals { core: Arc::clone(&self.core), identity, via, issuer: None }
+        Approvals { core: Arc::clone(&self.core), identity, via, issuer: None, person: true }
     }
 
     /// Executions after the fact: their state, and settling unknown ones.
@@ -148,5 +148,25 @@ impl Gateway {
     pub(crate) fn caller(&self, identity: Identity, surface: Surface) -> Caller {
         let identity = Arc::new(identity.on(surface));
         Caller { core: Arc::clone(&self.core), identity, context: self.context.clone() }
+    }
+
+    /// The approvals of a party that came in over a surface. `person`: whether its credential may decide (APR-4).
+    #[cfg(feature = "http")]
+    pub(crate) fn approvals(&self, identity: Identity, surface: Surface, person: bool) -> Approvals {
+        let (identity, via) = (identity.on(surface), surface.as_str().to_owned());
+        Approvals { core: Arc::clone(&self.core), identity, via, issuer: None, person }
+    }
+
+    /// Executions as a party sees them that came in over a surface.
+    #[cfg(feature = "http")]
+    pub(crate) fn executions(&self, identity: Identity, surface: Surface) -> Executions {
+        Executions { core: Arc::clone(&self.core), identity: identity.on(surface) }
+    }
+
+    /// Policy sets as a party sees them that came in over a surface.
+    #[cfg(feature = "http")]
+    pub(crate) fn policies(&self, identity: Identity, surface: Surface) -> PolicySets {
+        let (identity, via) = (identity.on(surface), surface.as_str().to_owned());
+        PolicySets { core: Arc::clone(&self.core), identity, via, issuer: None }
     }
 }

@@ -8,6 +8,8 @@ mod actor;
 mod approval;
 mod approver;
 mod audit;
+#[cfg(feature = "http")]
+pub mod auth;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod bench;
@@ -20,6 +22,8 @@ mod caught;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod clock;
+#[cfg(feature = "http")]
+pub mod config;
 mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
@@ -27,8 +31,17 @@ mod discovery;
 mod engine;
 mod executions;
 mod handler;
+#[cfg(feature = "http")]
+pub mod http;
 mod id;
 mod invocation;
+#[cfg(feature = "http")]
+pub mod manifest;
+mod meters;
+#[cfg(feature = "http")]
+pub mod notifications;
+#[cfg(feature = "http")]
+mod outbound;
 mod outcome;
 mod pipeline;
 mod policies;
@@ -39,6 +52,8 @@ mod registry;
 mod rejection;
 mod resource;
 mod schema;
+#[cfg(feature = "http")]
+mod secret;
 mod seen;
 mod slot;
 mod stage;
@@ -73,6 +88,8 @@ pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};
 pub use resource::{EntityProvider, EntityRef, ResourceEntity};
+#[cfg(feature = "http")]
+pub use secret::SecretRef;
 pub use stage::{Output, Stage};
 
 /// A future that the engine stores.

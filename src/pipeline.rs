@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::deciding::{Standing, bound, opened, standing};
 use crate::id::Ids;
 use crate::invocation::{Body, Context};
+use crate::meters::Meters;
 use crate::outcome::{ErrorCode, Outcome};
 use crate::policies::Policies;
 use crate::policy::ManageAction;
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) approver: Option<InlineApprover>,
     pub(crate) resources: Resources,
     pub(crate) abandoned: Abandoned,
+    pub(crate) meters: Meters,
     pub(crate) probe: Option<StageProbe>,
 }
 

@@ -34,7 +34,13 @@ pub(super) async fn run(args: Args) -> Result<Answer, Failure> {
 /// Approvals in an actor's name: decisions come in through the command line, and the record says who sat there.
 fn as_actor(session: &Session, who: &As) -> Result<Approvals, Failure> {
     let identity = identity(who.actor.as_deref())?;
-    Ok(Approvals { core: Arc::clone(session.core()), identity, via: "cli".into(), issuer: Some(issuer()) })
+    Ok(Approvals {
+        core: Arc::clone(session.core()),
+        identity,
+        via: "cli".into(),
+        issuer: Some(issuer()),
+        person: true,
+    })
 }
 
 async fn list(status: Option<ApprovalState>, who: &As, place: &Place) -> Result<Answer, Failure> {
