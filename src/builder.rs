@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
+use crate::ledger::{self, AuditLog};
 use crate::meters::Meters;
 use crate::pipeline::Core;
 use crate::policies::{self, Around, Policies};
@@ -64,6 +65,7 @@ pub struct EngineBuilder<C = ()> {
     role: Role,
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
+    log: Option<AuditLog>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) probe: Option<StageProbe>,
@@ -86,6 +88,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             role: Role::Serves,
             approver: None,
             entities: None,
+            log: None,
             clock: Clock::System,
             ids: Ids::Random,
             probe: None,
@@ -179,6 +182,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
+    /// What becomes of the log beside being written (default: a Merkle tree that nobody signs).
+    pub fn audit_log(mut self, log: AuditLog) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// What this process is for (default: it serves).
     #[cfg(feature = "cli")]
     pub(crate) fn role(mut self, role: Role) -> Self {
@@ -193,12 +202,13 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
-    /// Leases and sweeps that never come due, unless the application chose them: for tests that move the clock.
+    /// Leases and sweeps that never come due, and no tree over the log, unless the application chose them: for tests that move the clock.
     #[cfg(feature = "testing")]
     pub(crate) fn unhurried(mut self) -> Self {
         let never = Duration::from_hours(24 * 3_650);
         self.lease = if self.lease == LEASE { never } else { self.lease };
         self.sweep = if self.sweep == SWEEP { never } else { self.sweep };
+        self.log = self.log.or_else(|| Some(AuditLog::off()));
         self
     }
 
@@ -257,11 +267,13 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         policies.shadow(candidate);
+        let ledger = self.log.unwrap_or_default().ready(&store, self.role == Role::Serves);
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),
             registry,
             policies,
             store,
+            ledger,
             resources: Resources { provider: self.entities, clock: clock.clone() },
             clock,
             ids,
@@ -271,6 +283,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.probe,
             meters: Meters::default(),
         });
+        if core.ledger.is_on() {
+            spawn(ledger::follow(Arc::downgrade(&core), core.clock.clone(), core.stop.clone()));
+            for number in 0..core.ledger.anchors() {
+                spawn(ledger::deliver(Arc::downgrade(&core), number, core.clock.clone(), core.stop.clone()));
+            }
+        }
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(reconciling::reconcile(Arc::downgrade(&core), self.sweep, core.clock.clone(), core.stop.clone()));
         }
@@ -322,7 +340,10 @@ fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>
 }
 
 /// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
-#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker, the watcher of policies")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "documented: the reconcile hooks' worker, the watcher of policies, the tree over the log"
+)]
 fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(worker);
 }

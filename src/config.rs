@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::AuditSettings;
 use crate::auth::AuthSettings;
 use crate::http::HttpSettings;
 use crate::manifest::ManifestSettings;
@@ -22,6 +23,8 @@ pub struct Config {
     pub http: HttpSettings,
     /// `[auth]`
     pub auth: AuthSettings,
+    /// `[audit]`
+    pub audit: AuditSettings,
     /// `[capabilities]`
     pub capabilities: ManifestSettings,
     /// `[notifications]`

@@ -12,6 +12,7 @@ use crate::deciding::Approvals;
 use crate::executions::Executions;
 use crate::handler::HandlerError;
 use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
+use crate::ledger::{Checkpoint, LedgerError, LogHealth};
 use crate::pipeline::Core;
 use crate::policies::{By, PolicyReload, PolicySets};
 use crate::{BoxError, BoxFuture, BuildError};
@@ -115,6 +116,22 @@ impl<C: Send + Sync + 'static> Engine<C> {
         self.core.policies.current().set.hash().to_string()
     }
 
+    /// Takes everything that is on record into the tree over the log and signs it, now rather than when that is due.
+    /// `None` if nothing is on record.
+    ///
+    /// # Errors
+    /// Without a key ([`EngineBuilder::audit_log`]); if the log is not what was signed before, which nothing overrides; if
+    /// the database is not available.
+    pub async fn checkpoint(&self) -> Result<Option<Checkpoint>, LedgerError> {
+        let Core { ledger, store, .. } = &*self.core;
+        ledger.checkpoint(store).await
+    }
+
+    /// How the tree over the log and its anchors are doing.
+    pub fn log_health(&self) -> LogHealth {
+        self.core.ledger.health()
+    }
+
     /// Refuses new calls, waits for running ones, then cancels what is left and waits for its grace; at last closes
     /// the store, after what is queued.
     pub async fn shutdown(&self, patience: Duration) {
@@ -131,6 +148,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
             }
         }
         core.stop.cancel();
+        core.ledger.finish(&core.store).await;
         core.store.close(Duration::from_secs(5)).await;
     }
 }

@@ -35,6 +35,7 @@ mod handler;
 pub mod http;
 mod id;
 mod invocation;
+mod ledger;
 #[cfg(feature = "http")]
 pub mod manifest;
 mod meters;
@@ -61,6 +62,7 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
+pub mod verify;
 #[cfg(feature = "cli")]
 mod workbench;
 
@@ -84,6 +86,9 @@ pub use executions::{ExecutionStatus, ExecutionView, Executions, Resolution};
 pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
 pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
+#[cfg(feature = "http")]
+pub use ledger::AuditSettings;
+pub use ledger::{Anchor, AuditLog, Checkpoint, KeyError, LedgerError, LogHealth, LogKey};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};

@@ -7,6 +7,7 @@ mod begin;
 mod decide;
 mod end;
 mod file;
+mod ledger;
 mod process;
 
 use super::db::{Cell, Conn, row};
@@ -51,6 +52,7 @@ pub(super) async fn perform(conn: &mut Conn, ops: &[&Op], ids: &Ids, own: &str) 
     batch.reconcile().await?;
     batch.unresolved().await?;
     batch.activate().await?;
+    batch.ledger().await?;
     batch.append();
     batch.keep_seen().await?;
     batch.close().await
@@ -120,6 +122,7 @@ impl<'a> Batch<'a> {
                 | Op::Renew { .. }
                 | Op::Sweep { .. }
                 | Op::Unresolved { .. }
+                | Op::Ledger(_)
                 | Op::Retire { .. } => {}
             }
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Seen, Settled, Unresolved,
-    Withdraw,
+    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Ledger, Reconcile, Seen, Settled,
+    Unresolved, Withdraw,
 };
 use super::seal::Key;
 use crate::ExecutionId;
@@ -114,6 +114,7 @@ pub(super) enum Op {
         capabilities: Vec<String>,
         limit: i64,
     },
+    Ledger(Box<Ledger>),
     /// Leaves in good order.
     Retire {
         instance: String,
@@ -137,9 +138,16 @@ pub(super) enum Answer {
     Appended,
     Read(bool),
     Activated(Activated),
-    Renewed { held: bool, generation: i64 },
-    Swept { more: bool },
+    Renewed {
+        held: bool,
+        generation: i64,
+    },
+    Swept {
+        more: bool,
+    },
     Unresolved(Vec<Unresolved>),
+    /// Whether the tree was as large as the operation says.
+    Ledger(bool),
     Retired,
 }
 
@@ -178,20 +186,29 @@ impl Op {
             | Self::Activate(_)
             | Self::Sweep { .. }
             | Self::Unresolved { .. }
+            | Self::Ledger(_)
             | Self::Retire { .. } => [None, None, None],
         }
     }
 
     /// What touches rows that nobody can name beforehand has a batch of its own. Rare, all of them.
     pub(super) fn is_alone(&self) -> bool {
-        matches!(self, Self::Activate(_) | Self::Sweep { .. } | Self::Unresolved { .. } | Self::Retire { .. })
+        matches!(
+            self,
+            Self::Activate(_) | Self::Sweep { .. } | Self::Unresolved { .. } | Self::Ledger(_) | Self::Retire { .. }
+        )
     }
 
     /// What must reach the store whatever the load, and goes first (EXE-9).
     pub(super) fn is_urgent(&self) -> bool {
         matches!(
             self,
-            Self::Finish(_) | Self::Renew { .. } | Self::Sweep { .. } | Self::Reconcile(_) | Self::Retire { .. }
+            Self::Finish(_)
+                | Self::Renew { .. }
+                | Self::Sweep { .. }
+                | Self::Reconcile(_)
+                | Self::Ledger(_)
+                | Self::Retire { .. }
         )
     }
 
@@ -252,6 +269,7 @@ impl Op {
             Self::Activate(it) => each_of_activate(it, look),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
+            Self::Ledger(it) => it.each_text(look),
             Self::Sweep { .. } => {}
         }
     }

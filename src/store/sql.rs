@@ -1,11 +1,12 @@
 //! Every statement of the writer, once, in the order in which their rows are locked: executions (which are the keys),
-//! instances, approvals, executions by id, decision records, the head row last.
+//! instances, approvals, executions by id, the tree, decision records, the head row last.
 //!
 //! `{rows}` is the batch, with the columns `v.column1`, `v.column2`, ..; `{now}` is the store's clock.
 
 mod approval;
 mod event;
 mod execution;
+mod ledger;
 mod policy;
 mod read;
 mod seen;
@@ -20,6 +21,10 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+pub(super) use ledger::{
+    ANCHORED, BODIES, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS,
+    LAST_CHECKPOINT, LEAVES, PUT_ANCHORED, PUT_CHECKPOINT, PUT_TILES, TILES,
+};
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
 pub(super) use read::{
     ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, COPIES, COPY, DECISIONS_OF, EVENTS_FIRST, EVENTS_LAST,
@@ -72,6 +77,7 @@ pub(super) const ALL: &[Sql] = &[
     FLIP,
     GENERATION,
     GIVE_BACK,
+    GROW,
     HEAD,
     HOLDERS,
     INSERT_COMMENTS,
@@ -86,12 +92,16 @@ pub(super) const ALL: &[Sql] = &[
     PROPOSAL,
     PROPOSE,
     PURGE,
+    PUT_ANCHORED,
+    PUT_CHECKPOINT,
+    PUT_TILES,
     RECONCILE,
     RENEW,
     RENEW_COPY,
     RETIRE,
     SUPERSEDE,
     SWEEP,
+    TILES,
     UNCLAIM,
     WITHDRAW,
     WITHDRAW_OTHERS,
