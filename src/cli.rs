@@ -7,6 +7,7 @@ mod actors;
 mod approvals;
 mod args;
 mod audit;
+mod audit_log;
 mod capabilities;
 mod demo;
 mod executions;

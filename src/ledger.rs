@@ -24,7 +24,6 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub use self::anchor::Anchor;
-pub(crate) use self::anchor::AnchorError;
 use self::frontier::Frontier;
 use self::health::Health;
 pub use self::health::LogHealth;
@@ -32,10 +31,10 @@ pub use self::key::{KeyError, LogKey};
 use self::note::Signed;
 #[cfg(feature = "cli")]
 pub(crate) use self::proof::prove;
+#[cfg(feature = "cli")]
+pub(crate) use self::settings::is_exposed;
 #[cfg(feature = "http")]
-pub use self::settings::AuditSettings;
-#[cfg(feature = "http")]
-pub(crate) use self::settings::SettingsError;
+pub use self::settings::{AnchorSettings, AuditSettings};
 use self::tiles::Edge;
 #[cfg(feature = "http")]
 pub(crate) use self::tiles::{TilePath, hashes};

@@ -86,9 +86,9 @@ pub use executions::{ExecutionStatus, ExecutionView, Executions, Resolution};
 pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
 pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
-#[cfg(feature = "http")]
-pub use ledger::AuditSettings;
 pub use ledger::{Anchor, AuditLog, Checkpoint, KeyError, LedgerError, LogHealth, LogKey};
+#[cfg(feature = "http")]
+pub use ledger::{AnchorSettings, AuditSettings};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};

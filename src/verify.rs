@@ -21,6 +21,29 @@ pub use self::given::{Given, GivenError};
 pub use self::proof::{Proved, proof};
 pub use self::report::{Finding, FindingKind, Report, Span};
 
+/// The verifier's own tree, for the test that compares it with others.
+#[cfg(test)]
+pub(crate) mod trees {
+    use super::hash::{Hash, Tree, follow, leaf};
+
+    #[derive(Default)]
+    pub(crate) struct TestTree(Tree);
+
+    impl TestTree {
+        pub(crate) fn push(&mut self, entry: &[u8]) {
+            self.0.push(leaf(entry));
+        }
+
+        pub(crate) fn root(&self) -> Hash {
+            self.0.root()
+        }
+    }
+
+    pub(crate) fn inclusion(index: u64, size: u64, entry: &[u8], path: &[Hash]) -> Option<Hash> {
+        follow(index, size, leaf(entry), path)
+    }
+}
+
 /// Told how many events are checked, and of how many, as far as that is known.
 pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 

@@ -24,6 +24,7 @@ mod handlers;
 mod idempotency;
 mod inline;
 mod input;
+mod ledger;
 mod logs;
 mod order;
 mod panics;

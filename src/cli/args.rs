@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::audit_log::LogCommand;
 use super::exit::HELP;
 use super::policy::Policy;
 use crate::{ApprovalState, Surface, Timestamp};
@@ -257,6 +258,8 @@ pub(super) struct Audit {
 pub(super) enum AuditCommand {
     /// Events in the order of their numbers
     List(AuditList),
+    #[command(flatten)]
+    Log(LogCommand),
 }
 
 #[derive(Debug, Args)]
@@ -309,7 +312,10 @@ impl Command {
             Self::Executions(it) => match &it.command {
                 ExecutionsCommand::Show { place, .. } | ExecutionsCommand::Resolve { place, .. } => &place.format,
             },
-            Self::Audit(Audit { command: AuditCommand::List(it) }) => &it.place.format,
+            Self::Audit(it) => match &it.command {
+                AuditCommand::List(it) => &it.place.format,
+                AuditCommand::Log(it) => it.format(),
+            },
             Self::Policy(it) => it.format(),
         };
         format.json

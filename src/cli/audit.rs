@@ -15,7 +15,10 @@ use crate::store::EventFilter;
 use crate::{AuditEvent, DecisionData, Error, EventKind, Identity, PolicyRef};
 
 pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
-    let AuditCommand::List(args) = args.command;
+    let args = match args.command {
+        AuditCommand::List(args) => args,
+        AuditCommand::Log(command) => return super::audit_log::run(command).await,
+    };
     let session = Session::open(&args.place, Role::Looks, Database::Existing).await?;
     let listed = list(&session, &args).await;
     session.close().await;

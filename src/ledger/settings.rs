@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Anchor, AuditLog, KeyError, LogKey};
 use crate::secret::{NoSecret, SecretRef};
+use crate::{BuildError, Problem};
 
 /// What becomes of the log: who signs it, who keeps the signatures, who may read it as such.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,10 +55,10 @@ pub struct AnchorSettings {
 
 /// What is wrong with `[audit]`.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SettingsError {
+enum SettingsError {
     #[error("`audit.key`: {0}")]
     Secret(#[source] NoSecret),
-    #[error("`audit.key`: others can read the file `{}`; `chmod 600` it", .0.display())]
+    #[error("`audit.key`: others can read the file `{}`", .0.display())]
     Exposed(PathBuf),
     #[error("`audit.key`: {0}")]
     Key(#[source] KeyError),
@@ -71,16 +72,24 @@ pub(crate) enum SettingsError {
     Address(String),
 }
 
+impl SettingsError {
+    fn fix(&self) -> &'static str {
+        match self {
+            Self::Secret(_) | Self::Key(_) => "make a key with `countersign audit key new`, and name it",
+            Self::Exposed(_) => "think about who has read it, and make another one if need be",
+            Self::Token(_) => "name where the token is",
+            Self::NotOne | Self::NoProgram => "see docs/audit/verifying.md",
+            Self::Address(_) => "name an https address",
+        }
+    }
+}
+
 impl AuditSettings {
     /// With its secrets. `env` reads the environment, which only the command line may.
     ///
     /// # Errors
     /// Every secret that is not there, every anchor that cannot be one.
-    pub(crate) fn open(
-        &self,
-        base: &Path,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<AuditLog, Vec<SettingsError>> {
+    pub fn open(&self, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<AuditLog, BuildError> {
         let mut problems = Vec::new();
         let key = self.key.as_ref().map(|it| read_key(it, base, env)).transpose();
         let key = key.map_err(|it| problems.push(it)).ok().flatten();
@@ -92,7 +101,8 @@ impl AuditSettings {
             }
         }
         if !problems.is_empty() {
-            return Err(problems);
+            let problem = |it: &SettingsError| Problem::new("[audit]", it.to_string(), it.fix());
+            return Err(BuildError { problems: problems.iter().map(problem).collect() });
         }
         let mut log = AuditLog::new().every(self.checkpoint_events, self.checkpoint_every).public(self.public_log);
         log.key = key;
@@ -185,7 +195,7 @@ mod tests {
     fn everything_wrong_is_told_at_once_and_no_secret_with_it() {
         let text = "key = { env = \"KEY\" }\nanchors = [{}, { file = \"a\", token = { env = \"T\" } }, { command = [] }, { url = \"http://x.example\" }]";
         let problems = settings(text).unwrap().open(Path::new("/"), &|_| Some("hunter2".into())).unwrap_err();
-        let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let told: Vec<_> = problems.problems.iter().map(|it| it.what.clone()).collect();
         insta::assert_snapshot!(told.join("\n"), @r"
         `audit.key`: it does not begin with a private key, `PRIVATE+KEY+..`
         `audit.anchors`: each has one of `file`, `command` and `url`, and `token` only with `url`
