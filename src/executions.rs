@@ -30,7 +30,7 @@ pub struct Executions {
 }
 
 /// Where an execution stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// It has begun, and its owner is alive.
@@ -50,7 +50,7 @@ pub enum ExecutionStatus {
 }
 
 /// An execution as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionView {
     /// Its id.
