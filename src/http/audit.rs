@@ -1,6 +1,7 @@
 //! `GET /v1/audit/events`: the audit log of the caller's own tenant, page by page.
 
-use axum::http::{StatusCode, Uri};
+use axum::extract::RawQuery;
+use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::asking::Asking;
@@ -15,9 +16,9 @@ const PAGED: [&str; 8] = ["actor", "after", "capability", "execution", "limit", 
 /// What a stream can be asked for.
 pub(super) const STREAMED: [&str; 7] = ["actor", "after", "capability", "execution", "since", "type", "until"];
 
-pub(super) async fn events(asking: Asking, uri: Uri) -> Result<Response, Problem> {
-    let parameters = Query::read(&uri, &PAGED)?;
-    let limit = parameters.number("limit", 1, MAX_EVENTS as i64)?.unwrap_or(0);
+pub(super) async fn events(asking: Asking, RawQuery(given): RawQuery) -> Result<Response, Problem> {
+    let parameters = Query::parse(given.as_deref(), &PAGED)?;
+    let limit = parameters.number("limit", 1, i64::try_from(MAX_EVENTS).unwrap_or(i64::MAX))?.unwrap_or(0);
     let after = parameters.number("after", 0, i64::MAX)?.unwrap_or(0);
     let query = AuditQuery { after, limit: usize::try_from(limit).unwrap_or(0), ..query(&parameters)? };
     let page = asking.audit().page(&query).await?;
@@ -29,10 +30,10 @@ pub(super) fn query(parameters: &Query) -> Result<AuditQuery, Problem> {
     Ok(AuditQuery {
         after: 0,
         limit: 0,
-        execution: parameters.text("execution")?,
-        capability: parameters.text("capability")?,
-        actor: parameters.text("actor")?,
-        kind: parameters.text("type")?,
+        execution: parameters.name("execution")?,
+        capability: parameters.name("capability")?,
+        actor: parameters.name("actor")?,
+        kind: parameters.name("type")?,
         since: parameters.time("since")?,
         until: parameters.time("until")?,
     })

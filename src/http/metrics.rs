@@ -21,7 +21,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; c
 /// For whoever may.
 pub(super) async fn permitted(State(app): State<Arc<App>>, asking: Asking) -> Result<Response, Problem> {
     let core = &app.gateway.core;
-    core.may_see(ManageAction::ReadMetrics, asking.identity()).await?;
+    core.may_see(ManageAction::ReadMetrics, &asking.identity()).await?;
     Ok(text(core.metrics().await))
 }
 

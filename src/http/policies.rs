@@ -1,17 +1,18 @@
 //! `/v1/policies`: which set is active and was, loading the files again, and why a call would come out as it would. The
 //! active policies themselves say who may.
 
-use axum::extract::Request;
-use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::extract::RawQuery;
+use axum::http::StatusCode;
+use axum::response::Response;
 use serde::Serialize;
 
 use super::asking::Asking;
-use super::body;
+use super::body::Text;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::json;
 use crate::policies::{PolicyActivation, PolicyRefusal};
+use crate::workbench::QUESTION;
 
 /// How many changes are listed if nobody says how many, and at most.
 const LISTED: i64 = 100;
@@ -29,8 +30,8 @@ pub(super) struct Listed {
 }
 
 /// `GET /v1/policies`
-pub(super) async fn list(asking: Asking, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::read(&uri, &["limit"])?;
+pub(super) async fn list(asking: Asking, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    let query = Query::parse(query.as_deref(), &["limit"])?;
     let limit = query.number("limit", 1, MOST)?.unwrap_or(LISTED);
     let history = asking.policies().history(usize::try_from(limit).unwrap_or(0)).await?;
     let policy_hash = asking.app.gateway.core.policies.current().set.hash().to_string();
@@ -38,20 +39,19 @@ pub(super) async fn list(asking: Asking, uri: Uri) -> Result<Response, Problem> 
 }
 
 /// `POST /v1/policies/reload`
-pub(super) async fn reload(asking: Asking, uri: Uri, request: Request) -> Result<Response, Problem> {
-    Query::read(&uri, &[])?;
-    body::none(request).await?;
+pub(super) async fn reload(asking: Asking, body: Text) -> Result<Response, Problem> {
+    body.nothing()?;
     match asking.policies().reload().await {
         Ok(reload) => Ok(json(StatusCode::OK, &reload)),
         Err(PolicyRefusal::Refused(error)) => Err(error.into()),
-        Err(PolicyRefusal::Problems(problems)) => Ok(Problem::of_policies(problems).into_response()),
+        // Whoever may publish policies is told what is wrong with them.
+        Err(PolicyRefusal::Problems(problems)) => Ok(Problem::one("", "policies", None).with("problems", &problems)),
     }
 }
 
 /// `POST /v1/policies/explain`
-pub(super) async fn explain(asking: Asking, uri: Uri, request: Request) -> Result<Response, Problem> {
-    Query::read(&uri, &[])?;
-    let question = body::text(request).await?;
-    let explanation = asking.policies().explain(&question, asking.app.surface).await?;
+pub(super) async fn explain(asking: Asking, body: Text) -> Result<Response, Problem> {
+    let question = body.object(&QUESTION)?;
+    let explanation = asking.policies().explain(question, asking.app.surface).await?;
     Ok(json(StatusCode::OK, &explanation))
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -27,6 +27,7 @@ use crate::clock::Monotonic;
 use crate::meters::Streaming;
 use crate::outcome::Error;
 use crate::reading::{AuditQuery, StoredEvent};
+use crate::rejection::Rejection;
 use crate::store::EventFilter;
 use crate::{Approvals, AuditLog, EventKind};
 
@@ -49,12 +50,12 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     asking: Asking,
-    uri: Uri,
+    RawQuery(given): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let query = Query::read(&uri, &audit::STREAMED)?;
+    let query = Query::parse(given.as_deref(), &audit::STREAMED)?;
     let (after, query) = (start(&headers, &query)?, audit::query(&query)?);
-    app.gateway.core.may_read_audit(asking.identity()).await?;
+    app.gateway.core.may_read_audit(&asking.identity()).await?;
     open(app, asking, &headers, Shown::Events(query), after).await
 }
 
@@ -62,10 +63,10 @@ pub(super) async fn events(
 pub(super) async fn approvals(
     State(app): State<Arc<App>>,
     asking: Asking,
-    uri: Uri,
+    RawQuery(given): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let query = Query::read(&uri, &["after"])?;
+    let query = Query::parse(given.as_deref(), &["after"])?;
     let after = start(&headers, &query)?;
     asking.approvals().may_follow().await?;
     open(app, asking, &headers, Shown::Approvals, after).await
@@ -116,7 +117,7 @@ async fn open(
     let core = &app.gateway.core;
     let at = match after {
         Some(after) => after,
-        None => core.store.end().await.map_err(|it| Error::from(crate::rejection::Rejection::from(it)))?,
+        None => core.store.end().await.map_err(|it| Rejection::from(it).face())?,
     };
     let authorization = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).map(Into::into);
     let (now, counted) = (core.clock.monotonic(), core.meters.stream());
