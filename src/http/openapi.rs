@@ -21,7 +21,7 @@ use utoipa::openapi::{
 };
 
 use self::operations::{Body, Described, Given, Kind, OPERATIONS, Where};
-use super::problem::{Transport, status};
+use super::problem::status;
 use crate::outcome::{Detail, Error, ErrorCode};
 
 /// Serialised once.
@@ -166,6 +166,11 @@ fn parameter(given: &Given) -> Parameter {
 
 fn reference(schema: &str) -> Ref {
     Ref::from_schema_name(schema)
+}
+
+/// A route as metrics name it: there are not more than are described.
+pub(super) fn route(path: &str) -> &'static str {
+    OPERATIONS.iter().find(|it| it.path == path).map_or("none", |it| it.path)
 }
 
 /// Every route and method, for tests.
