@@ -6,6 +6,8 @@ use countersign::PolicySource;
 use countersign::demo::{self, POLICIES};
 use countersign::http::metrics;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::harness::{Request, TestServer, refund};
 
@@ -79,8 +81,11 @@ async fn metrics_are_for_whom_policy_lets_and_need_no_store_to_be_told() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let alone = tokio::spawn(axum::serve(listener, metrics::router(server.app.gateway())).into_future());
-    let mut wire = super::harness::Wire::to(address).await;
-    wire.write(&Request::new("GET", "/metrics").bytes(address)).await;
-    assert_eq!(wire.answer().await.status, 200);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = Request::new("GET", "/metrics").header("Connection", "close").bytes(address);
+    stream.write_all(&request).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("countersign_store_readable 1.0"), "{text}");
     alone.abort();
 }
