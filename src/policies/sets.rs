@@ -130,9 +130,7 @@ impl PolicySets {
         let (core, candidate) = (Arc::clone(&self.core), Arc::new(candidate));
         let choose = move |by: By| -> Changing<Option<String>> {
             let (core, candidate) = (Arc::clone(&core), Arc::clone(&candidate));
-            Box::pin(async move {
-                core.policies.choose_shadow(candidate.as_ref().as_ref(), core.around(), &by).await
-            })
+            Box::pin(async move { core.policies.choose_shadow(candidate.as_ref().as_ref(), core.around(), &by).await })
         };
         self.changed("shadow_policies", choose).await
     }
@@ -152,11 +150,7 @@ impl PolicySets {
     }
 
     /// Allowed and done under one and the same set, or not at all.
-    async fn changed<T>(
-        &self,
-        action: &'static str,
-        change: impl Fn(By) -> Changing<T>,
-    ) -> Result<T, PolicyRefusal> {
+    async fn changed<T>(&self, action: &'static str, change: impl Fn(By) -> Changing<T>) -> Result<T, PolicyRefusal> {
         for _ in 0..POLICY_TRIES {
             let allowed = self.allowed(action, ManageAction::PublishPolicies).await?;
             match change(self.by(&allowed, action)).await {

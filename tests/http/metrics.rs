@@ -14,7 +14,13 @@ use super::harness::{Request, TestServer, refund};
 /// The demo, with managers who may read metrics.
 async fn server() -> TestServer {
     let policies = POLICIES.map(|(name, text)| {
-        (name.to_owned(), text.replace("Countersign::Action::\"read_audit\",", "Countersign::Action::\"read_audit\", Countersign::Action::\"read_metrics\","))
+        (
+            name.to_owned(),
+            text.replace(
+                "Countersign::Action::\"read_audit\",",
+                "Countersign::Action::\"read_audit\", Countersign::Action::\"read_metrics\",",
+            ),
+        )
     });
     TestServer::built(demo::builder().policies(PolicySource::Files(policies.to_vec())), |_| {}).await
 }
@@ -37,8 +43,17 @@ async fn executions_are_counted_by_capability_and_outcome_and_unknown_names_are_
     let answer = server.get("demo-priya", "/metrics").await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/plain; version=0.0.4; charset=utf-8")));
     let text = answer.text();
-    insta::assert_snapshot!(samples(&text, "countersign_executions_total").join("\n"), @"");
-    assert_eq!(samples(&text, "countersign_approvals_pending{"), ["countersign_approvals_pending{capability=\"orders.refund\"} 1"]);
+    insta::assert_snapshot!(samples(&text, "countersign_executions_total").join("\n"), @r#"
+    countersign_executions_total{capability="orders.get",code="UNAUTHENTICATED",outcome="failed"} 1
+    countersign_executions_total{capability="orders.refund",code="",outcome="completed"} 1
+    countersign_executions_total{capability="orders.refund",code="",outcome="approval_required"} 1
+    countersign_executions_total{capability="orders.refund",code="POLICY_DENIED",outcome="failed"} 1
+    countersign_executions_total{capability="unknown",code="CAPABILITY_NOT_FOUND",outcome="failed"} 4
+    "#);
+    assert_eq!(
+        samples(&text, "countersign_approvals_pending{"),
+        ["countersign_approvals_pending{capability=\"orders.refund\"} 1"]
+    );
     assert!(!text.contains("canary"), "names of capabilities come from the registry");
     let again = server.get("demo-priya", "/metrics").await.text();
     assert_eq!(samples(&again, "countersign_executions_total"), samples(&text, "countersign_executions_total"));
@@ -53,7 +68,21 @@ async fn the_rest_is_there_too() {
     assert_eq!(server.get("demo-dana", "/v1/none/of/these").await.status, 404);
     let text = server.get("demo-priya", "/metrics").await.text();
     let described: Vec<_> = text.lines().filter(|it| it.starts_with("# TYPE")).collect();
-    insta::assert_snapshot!(described.join("\n"), @"");
+    insta::assert_snapshot!(described.join("\n"), @r"
+    # TYPE countersign_executions_total counter
+    # TYPE countersign_execution_duration_seconds histogram
+    # TYPE countersign_executions_running gauge
+    # TYPE countersign_stage_duration_seconds histogram
+    # TYPE countersign_approvals_pending gauge
+    # TYPE countersign_approvals_oldest_pending_seconds gauge
+    # TYPE countersign_executions_unknown gauge
+    # TYPE countersign_store_readable gauge
+    # TYPE countersign_store_queue_depth gauge
+    # TYPE countersign_audit_lag_seconds gauge
+    # TYPE countersign_http_requests_total counter
+    # TYPE countersign_auth_failures_total counter
+    # TYPE countersign_http_streams gauge
+    ");
     for sample in [
         "countersign_approvals_oldest_pending_seconds 90.0",
         "countersign_store_readable 1.0",
