@@ -8,6 +8,8 @@ compile_error!("countersign needs a store: enable the feature `sqlite`");
 
 mod batch;
 mod db;
+#[cfg(feature = "cli")]
+mod examine;
 mod job;
 mod lease;
 mod lock;
@@ -27,6 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::examine::{Examined, examine};
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
