@@ -161,17 +161,46 @@ fn whatever_is_in_the_file_has_an_answer() {
     use proptest::test_runner::{Config as Rounds, TestRunner};
 
     let word = prop::sample::select(vec![
-        "http", "listen", "auth", "tokens", "name", "sha256", "log", "format", "x", "env", "file", "[", "]", "[[", "]]", "=",
-        "\"", "'", ".", ",", "{", "}", "\n", " ", "#", "1", "true", "\"json\"", "\"127.0.0.1:1\"", "\u{0}", "é",
+        "http",
+        "listen",
+        "auth",
+        "tokens",
+        "name",
+        "sha256",
+        "log",
+        "format",
+        "x",
+        "env",
+        "file",
+        "[",
+        "]",
+        "[[",
+        "]]",
+        "=",
+        "\"",
+        "'",
+        ".",
+        ",",
+        "{",
+        "}",
+        "\n",
+        " ",
+        "#",
+        "1",
+        "true",
+        "\"json\"",
+        "\"127.0.0.1:1\"",
+        "\u{0}",
+        "é",
     ]);
     let text = prop::collection::vec(word, 0..40).prop_map(|it| it.concat());
     let variables = prop::collection::vec((any::<u8>(), "[a-z\\[{\"=,0-9]{0,8}"), 0..4);
     let mut runner = TestRunner::new(Rounds { failure_persistence: None, ..Rounds::with_cases(2_000) });
     let checked = runner.run(&(text, variables), |(text, variables)| {
         let names = ["HTTP__LISTEN", "HTTP", "AUTH__TOKENS", "LOG__FORMAT__X", "X", "__", "DATABASE"];
-        let all = variables.into_iter().map(|(at, value)| {
-            (format!("COUNTERSIGN_{}", names[usize::from(at) % names.len()]), value)
-        });
+        let all = variables
+            .into_iter()
+            .map(|(at, value)| (format!("COUNTERSIGN_{}", names[usize::from(at) % names.len()]), value));
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("c.toml");
         std::fs::write(&file, text).unwrap();

@@ -178,5 +178,19 @@ fn a_backup_by_the_notes_is_whole() {
     let list = |db: &str| shell.run(&["audit", "list", "--json", "--db", db]);
     let (own, kept) = (list("sqlite:countersign.db"), list("sqlite:backup.db"));
     assert_eq!((kept.code, own.out), (0, kept.out));
-    assert_eq!(shell.run(&["invoke", "orders.search", "--actor", "dana", "--input", r#"{"query":"lamp"}"#, "--db", "sqlite:backup.db"]).code, 0);
+    assert_eq!(
+        shell
+            .run(&[
+                "invoke",
+                "orders.search",
+                "--actor",
+                "dana",
+                "--input",
+                r#"{"query":"lamp"}"#,
+                "--db",
+                "sqlite:backup.db"
+            ])
+            .code,
+        0
+    );
 }

@@ -135,9 +135,14 @@ fn the_demo_has_four_fixed_tokens() {
         json!({"dana": "demo-dana", "priya": "demo-priya", "omar": "demo-omar", "nightly": "demo-nightly"})
     );
     let search = "POST /v1/capabilities/orders.search/invoke";
-    for (token, status) in
-        [("demo-dana", 200), ("demo-priya", 200), ("demo-omar", 200), ("demo-nightly", 200), ("demo-eve", 401), ("", 401)]
-    {
+    for (token, status) in [
+        ("demo-dana", 200),
+        ("demo-priya", 200),
+        ("demo-omar", 200),
+        ("demo-nightly", 200),
+        ("demo-eve", 401),
+        ("", 401),
+    ] {
         assert_eq!(served.ask(search, token, SEARCH).0, status, "{token}");
     }
     // Omar's orders are those of his tenant.

@@ -25,9 +25,8 @@ fn a_token_is_shown_once_and_kept_as_its_hash() {
 #[test]
 fn no_two_tokens_are_the_same() {
     let shell = Shell::new();
-    let tokens: BTreeSet<String> = (0..8)
-        .map(|_| shell.run(&["token", "new", "--json"]).json()["token"].as_str().unwrap().to_owned())
-        .collect();
+    let tokens: BTreeSet<String> =
+        (0..8).map(|_| shell.run(&["token", "new", "--json"]).json()["token"].as_str().unwrap().to_owned()).collect();
     assert_eq!(tokens.len(), 8);
 }
 
