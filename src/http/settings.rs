@@ -74,11 +74,8 @@ impl HttpSettings {
             let fix = "write scheme, host and port as browsers send them, like `https://desk.example.com`";
             problems.push(Problem::new("http.origins", format!("`{origin}` is no origin"), fix));
         }
-        let most = [
-            ("max_connections", self.max_connections),
-            ("max_calls", self.max_calls),
-            ("max_waits", self.max_waits),
-        ];
+        let most =
+            [("max_connections", self.max_connections), ("max_calls", self.max_calls), ("max_waits", self.max_waits)];
         for (name, _) in most.iter().filter(|it| !(1..=1_000_000).contains(&it.1)) {
             problems.push(Problem::new(format!("http.{name}"), "it is out of bounds", "choose 1 to 1,000,000"));
         }
