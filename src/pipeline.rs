@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) resources: Resources,
     pub(crate) abandoned: Abandoned,
     pub(crate) meters: Meters,
+    #[cfg(feature = "http")]
+    pub(crate) auth_failures: crate::auth::Failures,
     pub(crate) probe: Option<StageProbe>,
 }
 

@@ -44,7 +44,10 @@ impl FromRequestParts<Arc<App>> for Asking {
         let text = first.map(|it| if more { "" } else { it.to_str().unwrap_or_default() });
         match app.auth.identify(text).await {
             Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
-            Err(_failure) => Err(StatusCode::UNAUTHORIZED),
+            Err(failure) => {
+                app.gateway.core.auth_failed(failure, Surface::Http).await;
+                Err(StatusCode::UNAUTHORIZED)
+            }
         }
     }
 }
