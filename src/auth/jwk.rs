@@ -123,10 +123,17 @@ const RSA: [Algorithm; 6] =
 fn rsa(modulus: &str, exponent: &str) -> Option<DecodingKey> {
     let decoded = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text).ok();
     let (modulus, exponent) = (decoded(modulus)?, decoded(exponent)?);
-    let significant = modulus.iter().skip_while(|it| **it == 0);
-    let leading = significant.clone().next()?.leading_zeros();
-    let bits = (significant.count() * 8).checked_sub(usize::try_from(leading).ok()?)?;
-    RSA_BITS.contains(&bits).then(|| DecodingKey::from_rsa_raw_components(&modulus, &exponent))
+    let is_odd = |it: &[u8]| it.last().is_some_and(|it| it % 2 == 1);
+    let sizes = RSA_BITS.contains(&bits(&modulus)) && (2..=33).contains(&bits(&exponent));
+    let is_sound = sizes && is_odd(&modulus) && is_odd(&exponent);
+    is_sound.then(|| DecodingKey::from_rsa_raw_components(&modulus, &exponent))
+}
+
+/// How many bits a number has, its most significant byte first.
+fn bits(number: &[u8]) -> usize {
+    let significant = number.iter().skip_while(|it| **it == 0);
+    let leading = significant.clone().next().map_or(0, |it| it.leading_zeros());
+    significant.map(|_| 8).sum::<usize>() - leading as usize
 }
 
 /// An uncompressed point (SEC 1, section 2.3.3).
