@@ -28,6 +28,8 @@ mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
 mod discovery;
+#[cfg(feature = "http")]
+mod duration;
 mod engine;
 mod executions;
 mod handler;
@@ -46,6 +48,8 @@ mod outcome;
 mod pipeline;
 mod policies;
 mod policy;
+#[cfg(feature = "http")]
+mod ready;
 mod reconciling;
 mod redact;
 mod registry;
@@ -58,6 +62,8 @@ mod seen;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "http")]
+mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
@@ -72,7 +78,7 @@ pub use audit::{
     PolicyError, PolicyOrigin, PolicyOutcome, PolicyRef, PolicyView, ReconciledBy, ReconciledTo, Requirement,
 };
 pub use builder::{BuildError, EngineBuilder, Problem};
-pub use caller::{Caller, Execution, Invoke, JsonInput};
+pub use caller::{Caller, Execution, Invoke, JsonInput, Unfit};
 pub use capability::{
     ApprovalRule, Capability, CapabilityBuilder, Descriptor, Filter, Idempotency, Reconciliation, RequiresApproval,
     ResourceMapping, Risk, SideEffect,

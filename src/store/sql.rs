@@ -25,6 +25,8 @@ pub(super) use read::{
     ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, COPIES, COPY, DECISIONS_OF, EVENTS_FIRST, EVENTS_LAST,
     EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LOADED,
 };
+#[cfg(feature = "http")]
+pub(super) use read::{LAST, STANDING};
 #[cfg(feature = "cli")]
 pub(super) use seen::SEEN_OF;
 pub(super) use seen::{ERASE_SEEN, INSERT_SEEN, SEEN};

@@ -94,3 +94,14 @@ pub(crate) const COPIES: &str = "
 /// $2 how many: the events of loading, the latest first.
 pub(crate) const LOADED: &str =
     "SELECT e.seq, e.body FROM audit_event e WHERE e.type = 'policy.loaded' ORDER BY e.seq DESC LIMIT $2";
+
+/// How many events there are.
+#[cfg(feature = "http")]
+pub(crate) const LAST: &str = "SELECT seq FROM audit_head";
+
+/// $2 approval: where it stands now, and when it expires.
+#[cfg(feature = "http")]
+pub(crate) const STANDING: &str = "
+    SELECT CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END,
+           a.expires_at
+    FROM approval a WHERE a.id = $2";

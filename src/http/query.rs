@@ -1,0 +1,41 @@
+//! Queries, as strictly as bodies: what is not known is refused, so that a misspelled filter is no wider answer.
+
+use url::form_urlencoded;
+
+use super::problem::Problem;
+
+/// The parameters of a query.
+#[derive(Debug)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Takes a query apart. `names` says which parameters there are.
+    pub(crate) fn parse(text: Option<&str>, names: &[&str]) -> Result<Self, Problem> {
+        let given: Vec<_> = form_urlencoded::parse(text.unwrap_or_default().as_bytes()).into_owned().collect();
+        // An unknown name can be payload: it is not repeated.
+        if given.iter().any(|(name, _)| !names.contains(&name.as_str())) {
+            return Err(Problem::one("", "additionalProperties", None));
+        }
+        Ok(Self(given))
+    }
+
+    /// Every value of a parameter that may be repeated.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|it| it.0 == name).map(|it| it.1.clone()).collect()
+    }
+
+    /// The value of a parameter that may be there once.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let mut found = self.0.iter().filter(|it| it.0 == name).map(|it| it.1.as_str());
+        match (found.next(), found.next()) {
+            (value, None) => Ok(value),
+            (_, Some(_)) => Err(Problem::one(&format!("/{name}"), "duplicate member", None)),
+        }
+    }
+
+    /// The same, read by a function; what it does not take is refused.
+    pub(crate) fn read<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+        let Some(text) = self.one(name)? else { return Ok(None) };
+        read(text).map(Some).ok_or_else(|| Problem::one(&format!("/{name}"), "enum", None))
+    }
+}
