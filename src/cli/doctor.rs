@@ -91,10 +91,11 @@ async fn auth(config: &Config, findings: &mut Vec<Finding>) {
         Ok(auth) if auth.is_empty() => {
             findings.push(Finding::good("credentials", "none: the demo makes its own"));
         }
-        Ok(_) => {
+        Ok(auth) => {
             let people = config.auth.tokens.iter().filter(|it| it.human).count();
             let what = format!("{tokens} tokens, {people} of them people's own; {issuers} issuers");
             findings.push(Finding::good("credentials", what));
+            findings.extend(auth.keys().iter().map(network::keys));
         }
         Err(problems) => findings.extend(problems.into_iter().map(|it| Finding::problem("credentials", it))),
     }

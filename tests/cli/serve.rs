@@ -303,6 +303,21 @@ fn logs_are_one_document_a_line_and_hold_no_payload() {
     let stopped = served.stop();
     let lines: Vec<Value> = stopped.err.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert!(lines.iter().any(|it| it["message"] == "listening"), "{}", stopped.err);
+    let answered: Vec<&Value> = lines.iter().filter(|it| it["message"] == "answered").collect();
+    let told: Vec<_> = answered.iter().map(|it| (&it["span"]["method"], &it["span"]["route"], &it["status"])).collect();
+    let (invoke, list) = ("/v1/capabilities/{id}/invoke", "/v1/capabilities");
+    assert_eq!(
+        told,
+        [
+            (&json!("POST"), &json!(invoke), &json!(200)),
+            (&json!("GET"), &json!(list), &json!(401)),
+            (&json!("GET"), &json!("none"), &json!(404))
+        ],
+        "{}",
+        stopped.err
+    );
+    assert!(answered.iter().all(|it| it["duration_us"].is_u64() && it["span"]["request"].is_string()));
+    assert!(answered[0]["execution"].is_string());
     assert!(!stopped.err.contains("canary"), "{}", stopped.err);
 }
 
