@@ -48,6 +48,8 @@ pub(crate) struct App {
     calls: Arc<Semaphore>,
     /// One permit for each call that waits for a decision.
     waits: Arc<Semaphore>,
+    /// Those who wait look one after the other, so that a thousand of them leave the store's readers to others.
+    looks: Semaphore,
     readiness: health::Readiness,
 }
 
@@ -73,6 +75,7 @@ impl Server {
         let app = App {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
+            looks: Semaphore::new(1),
             readiness: health::Readiness::default(),
             gateway,
             auth,

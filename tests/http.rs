@@ -1,4 +1,11 @@
 //! The HTTP API over real sockets.
 
-mod harness;
+mod deciding;
+mod guarding;
+pub(crate) mod harness;
+mod noise;
 mod routes;
+mod same;
+mod stopping;
+mod waiting;
+mod wire;

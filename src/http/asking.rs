@@ -46,7 +46,7 @@ impl FromRequestParts<Arc<App>> for Asking {
         let text = first.map(|it| if more { "" } else { it.to_str().unwrap_or_default() });
         match app.auth.identify(text).await {
             Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
-            Err(_failure) => Err(Problem::unauthenticated()),
+            Err(_failure) => Err(Problem::bad_credential()),
         }
     }
 }
