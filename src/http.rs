@@ -58,6 +58,8 @@ pub(crate) struct App {
     waits: Arc<Semaphore>,
     /// One permit for each open stream.
     streams: Arc<Semaphore>,
+    /// Those who wait look one after the other, so that a thousand of them leave the store's readers to others.
+    looks: Semaphore,
     readiness: health::Readiness,
 }
 
@@ -84,6 +86,7 @@ impl Server {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
             streams: Arc::new(Semaphore::new(settings.max_streams)),
+            looks: Semaphore::new(1),
             readiness: health::Readiness::default(),
             gateway,
             auth,
