@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
-use crate::ledger::{self, AuditLog};
+use crate::ledger::{self, LogTree};
 use crate::meters::Meters;
 use crate::pipeline::Core;
 use crate::policies::{self, Around, Policies};
@@ -65,7 +65,7 @@ pub struct EngineBuilder<C = ()> {
     role: Role,
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
-    log: Option<AuditLog>,
+    log: Option<LogTree>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) probe: Option<StageProbe>,
@@ -183,7 +183,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     }
 
     /// What becomes of the log beside being written (default: a Merkle tree that nobody signs).
-    pub fn audit_log(mut self, log: AuditLog) -> Self {
+    pub fn log_tree(mut self, log: LogTree) -> Self {
         self.log = Some(log);
         self
     }
@@ -208,7 +208,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let never = Duration::from_hours(24 * 3_650);
         self.lease = if self.lease == LEASE { never } else { self.lease };
         self.sweep = if self.sweep == SWEEP { never } else { self.sweep };
-        self.log = self.log.or_else(|| Some(AuditLog::off()));
+        self.log = self.log.or_else(|| Some(LogTree::off()));
         self
     }
 
@@ -269,7 +269,10 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         policies.shadow(candidate);
         let ledger = self.log.unwrap_or_default().ready(&store, self.role == Role::Serves);
         let core = Arc::new(Core {
+            #[cfg(feature = "http")]
+            tail: crate::tail::Tail::new(store.clone(), clock.clone()),
             abandoned: Abandoned::new(handlers.len()),
+            meters: Meters::new(&registry),
             registry,
             policies,
             store,
@@ -281,7 +284,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             stop: CancellationToken::new(),
             approver: self.approver,
             probe: self.probe,
-            meters: Meters::default(),
+            #[cfg(feature = "http")]
+            auth_failures: crate::auth::Failures::default(),
         });
         if core.ledger.is_on() {
             spawn(ledger::follow(Arc::downgrade(&core), core.clock.clone(), core.stop.clone()));

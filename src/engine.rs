@@ -15,6 +15,7 @@ use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
 use crate::ledger::{Checkpoint, LedgerError, LogHealth};
 use crate::pipeline::Core;
 use crate::policies::{By, PolicyReload, PolicySets};
+use crate::reading::AuditLog;
 use crate::{BoxError, BoxFuture, BuildError};
 
 /// Lets agents request an application's capabilities, and signs off every call. Cheap to clone.
@@ -72,6 +73,11 @@ impl<C: Send + Sync + 'static> Engine<C> {
         Approvals { core: Arc::clone(&self.core), identity, via, issuer: None, person: true }
     }
 
+    /// The audit log, as far as policy lets this party read it.
+    pub fn audit(&self, identity: impl Into<Identity>) -> AuditLog {
+        AuditLog { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
+    }
+
     /// Executions after the fact: their state, and settling unknown ones.
     pub fn executions(&self, identity: impl Into<Identity>) -> Executions {
         Executions { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
@@ -120,7 +126,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
     /// `None` if nothing is on record.
     ///
     /// # Errors
-    /// Without a key ([`EngineBuilder::audit_log`]); if the log is not what was signed before, which nothing overrides; if
+    /// Without a key ([`EngineBuilder::log_tree`]); if the log is not what was signed before, which nothing overrides; if
     /// the database is not available.
     pub async fn checkpoint(&self) -> Result<Option<Checkpoint>, LedgerError> {
         let Core { ledger, store, .. } = &*self.core;
@@ -148,6 +154,8 @@ impl<C: Send + Sync + 'static> Engine<C> {
             }
         }
         core.stop.cancel();
+        #[cfg(feature = "http")]
+        core.record_auth_failures().await;
         core.ledger.finish(&core.store).await;
         core.store.close(Duration::from_secs(5)).await;
     }
@@ -179,6 +187,12 @@ impl Gateway {
     #[cfg(feature = "http")]
     pub(crate) fn executions(&self, identity: Identity, surface: Surface) -> Executions {
         Executions { core: Arc::clone(&self.core), identity: identity.on(surface) }
+    }
+
+    /// The audit log as a party may read it that came in over a surface.
+    #[cfg(feature = "http")]
+    pub(crate) fn audit(&self, identity: Identity, surface: Surface) -> AuditLog {
+        AuditLog { core: Arc::clone(&self.core), identity: identity.on(surface) }
     }
 
     /// Policy sets as a party sees them that came in over a surface.

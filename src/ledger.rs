@@ -45,7 +45,7 @@ use crate::store::{Store, StoreError};
 /// How often a process that serves looks for events that are not in the tree.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// See [`AuditLog::every`].
+/// See [`LogTree::every`].
 const EVERY: (u64, Duration) = (1_000, Duration::from_mins(1));
 
 /// What becomes of the log beside being written: whether it is a tree, who signs it, who keeps the signatures.
@@ -53,7 +53,7 @@ const EVERY: (u64, Duration) = (1_000, Duration::from_mins(1));
 /// Without a key there is a tree and no checkpoint of it.
 #[derive(Debug)]
 #[must_use]
-pub struct AuditLog {
+pub struct LogTree {
     key: Option<LogKey>,
     every: (u64, Duration),
     anchors: Option<Vec<Anchor>>,
@@ -70,13 +70,13 @@ pub(crate) struct LogReaders {
     pub(crate) tenant: Option<String>,
 }
 
-impl Default for AuditLog {
+impl Default for LogTree {
     fn default() -> Self {
         Self { key: None, every: EVERY, anchors: None, readers: LogReaders::default(), is_on: true }
     }
 }
 
-impl AuditLog {
+impl LogTree {
     /// A tree that nobody signs.
     pub fn new() -> Self {
         Self::default()

@@ -28,6 +28,8 @@ mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
 mod discovery;
+#[cfg(feature = "http")]
+mod duration;
 mod engine;
 mod executions;
 mod handler;
@@ -47,6 +49,9 @@ mod outcome;
 mod pipeline;
 mod policies;
 mod policy;
+mod reading;
+#[cfg(feature = "http")]
+mod ready;
 mod reconciling;
 mod redact;
 mod registry;
@@ -59,11 +64,13 @@ mod seen;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "http")]
+mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
 pub mod verify;
-#[cfg(feature = "cli")]
+#[cfg(feature = "http")]
 mod workbench;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
@@ -74,7 +81,7 @@ pub use audit::{
     PolicyError, PolicyOrigin, PolicyOutcome, PolicyRef, PolicyView, ReconciledBy, ReconciledTo, Requirement,
 };
 pub use builder::{BuildError, EngineBuilder, Problem};
-pub use caller::{Caller, Execution, Invoke, JsonInput};
+pub use caller::{Caller, Execution, Invoke, JsonInput, Unfit};
 pub use capability::{
     ApprovalRule, Capability, CapabilityBuilder, Descriptor, Filter, Idempotency, Reconciliation, RequiresApproval,
     ResourceMapping, Risk, SideEffect,
@@ -86,12 +93,13 @@ pub use executions::{ExecutionStatus, ExecutionView, Executions, Resolution};
 pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
 pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
-pub use ledger::{Anchor, AuditLog, Checkpoint, KeyError, LedgerError, LogHealth, LogKey};
+pub use ledger::{Anchor, Checkpoint, KeyError, LedgerError, LogHealth, LogKey, LogTree};
 #[cfg(feature = "http")]
 pub use ledger::{AnchorSettings, AuditSettings};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};
+pub use reading::{AuditLog, AuditPage, AuditQuery, StoredEvent};
 pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 #[cfg(feature = "http")]
 pub use secret::SecretRef;

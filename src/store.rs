@@ -9,6 +9,8 @@ compile_error!("countersign needs a store: enable the feature `sqlite`");
 mod batch;
 mod db;
 mod evidence;
+#[cfg(feature = "cli")]
+mod examine;
 mod job;
 mod lease;
 mod lock;
@@ -28,11 +30,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 pub(crate) use self::evidence::{Evidence, Raw, RawRow};
+#[cfg(feature = "cli")]
+pub(crate) use self::examine::{Examined, examine};
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
-pub(crate) use self::read::{EventFilter, LogReader};
+pub(crate) use self::read::{EventFilter, Figures, LogReader};
 pub(crate) use self::seal::SealError;
 
 use self::job::{Answer, Ending, Op, Ready, SeenRow};
@@ -119,6 +125,9 @@ struct Shared {
     keep_decisions: Duration,
     probe: Probe,
     generation: AtomicI64,
+    /// Since when the writer has had something that is not on record, in microseconds of wall-clock time; 0 if nothing.
+    behind: AtomicI64,
+    head: watch::Sender<i64>,
 }
 
 impl Shared {
@@ -127,9 +136,34 @@ impl Shared {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Whether the writer has something that is not on record yet.
+    fn is_behind(&self, is_behind: bool) {
+        let since = if is_behind { self.clock.now().0 } else { 0 };
+        if !is_behind || self.behind.load(Ordering::Relaxed) == 0 {
+            self.behind.store(since, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long it has had something.
+    fn lag(&self) -> Duration {
+        match self.behind.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => Duration::from_micros(u64::try_from(self.clock.now().0.saturating_sub(since)).unwrap_or(0)),
+        }
+    }
+
     /// Generations only grow, and answers may come out of order.
     fn saw(&self, generation: i64) {
         self.generation.fetch_max(generation, Ordering::AcqRel);
+    }
+
+    /// The log only grows, and answers may come out of order.
+    fn grew(&self, seq: i64) {
+        self.head.send_if_modified(|it| {
+            let grew = seq > *it;
+            *it = seq.max(*it);
+            grew
+        });
     }
 }
 
@@ -177,6 +211,8 @@ impl Store {
             keep_decisions,
             probe,
             generation: AtomicI64::new(0),
+            behind: AtomicI64::new(0),
+            head: watch::Sender::new(0),
         };
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
@@ -280,6 +316,12 @@ impl Store {
         self.readers.approval(id).await
     }
 
+    /// Where an approval stands now, and when it expires.
+    #[cfg(feature = "http")]
+    pub(crate) async fn standing(&self, id: &ApprovalId) -> Result<Option<(ApprovalState, Timestamp)>, StoreError> {
+        self.readers.standing(id).await
+    }
+
     /// The latest request for this call (APR-9): either hash equal is the same call (IDM-3).
     pub(crate) async fn approval_of_call(
         &self,
@@ -313,6 +355,22 @@ impl Store {
     /// Places and canonical texts of events, in order.
     pub(crate) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
         self.readers.events(filter, limit).await
+    }
+
+    /// The place of the last event.
+    pub(crate) async fn end(&self) -> Result<i64, StoreError> {
+        self.readers.last().await
+    }
+
+    /// What operators count. What the database does not tell is left out, and logged.
+    pub(crate) async fn figures(&self) -> Figures {
+        let told = |error: &StoreError| tracing::warn!(%error, "the store cannot be counted");
+        Figures {
+            pending: self.readers.pending().await.inspect_err(told).ok(),
+            unknown: self.readers.unknown().await.inspect_err(told).ok(),
+            queued: self.writer.waiting(),
+            lag: self.shared.lag(),
+        }
     }
 
     /// What policies saw from `since` on, in the order of time, behind `after`; at most 1,000 decisions, of capabilities
@@ -367,6 +425,26 @@ impl Store {
     /// The canonical texts of `policy.loaded` events, the latest first.
     pub(crate) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
         self.readers.loaded(limit).await
+    }
+
+    /// How long the log is, as far as this process has heard: its own commits at once, others' when it last looked.
+    #[cfg(feature = "http")]
+    pub(crate) fn head(&self) -> watch::Receiver<i64> {
+        self.shared.head.subscribe()
+    }
+
+    /// Looks how long the log is, whoever wrote it, and tells whoever follows [`Self::head`].
+    #[cfg(feature = "http")]
+    pub(crate) async fn look(&self) -> Result<i64, StoreError> {
+        let seq = self.readers.last().await?;
+        self.shared.grew(seq);
+        Ok(seq)
+    }
+
+    /// Writes something that changes nothing: the lease, renewed before it is due.
+    #[cfg(feature = "http")]
+    pub(crate) async fn try_write(&self) -> Result<(), StoreError> {
+        self.renew().await
     }
 
     /// What this process is called, and the token that fires when its lease is lost, as a pair: take it once for an

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use countersign::testing::Place;
 use countersign::verify::{self, Given, Report};
-use countersign::{Anchor, AuditLog, Checkpoint, LogKey};
+use countersign::{Anchor, Checkpoint, LogKey, LogTree};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _};
@@ -34,9 +34,9 @@ impl Log {
     /// Another process at the same place.
     pub(crate) async fn with(key: LogKey, place: &Place) -> Self {
         // Signs when it is told to, and at no other time.
-        let log = AuditLog::new().key(key.clone()).every(u64::MAX, Duration::from_hours(24 * 365));
+        let log = LogTree::new().key(key.clone()).every(u64::MAX, Duration::from_hours(24 * 365));
         let log = log.anchors([Anchor::file(anchor(&place.database()))]);
-        let app = App::open(shop().audit_log(log), place).await;
+        let app = App::open(shop().log_tree(log), place).await;
         Self { place: place.clone(), key, app }
     }
 

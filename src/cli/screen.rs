@@ -52,6 +52,11 @@ impl Answer {
         Self::new(Exit::of_code(error.code), &json, failed(error, next)).on_standard_error()
     }
 
+    /// Nothing to be said at the end: it was said before.
+    pub(super) fn silent(exit: Exit) -> Self {
+        Self { exit, json: String::new(), text: String::new(), refused: false }
+    }
+
     /// The text goes to standard error.
     pub(super) fn on_standard_error(self) -> Self {
         Self { refused: true, ..self }
@@ -62,7 +67,11 @@ impl Answer {
             print_error(&self.text);
             return self.exit;
         }
-        let text = if json { self.json + "\n" } else { self.text };
+        let text = match json {
+            true if self.json.is_empty() => String::new(),
+            true => self.json + "\n",
+            false => self.text,
+        };
         match print(&text) {
             Exit::Done => self.exit,
             failed => failed,

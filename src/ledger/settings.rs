@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Anchor, AuditLog, KeyError, LogKey};
+use super::{Anchor, KeyError, LogKey, LogTree};
 use crate::secret::{NoSecret, SecretRef};
 use crate::{BuildError, Problem};
 
@@ -89,7 +89,7 @@ impl AuditSettings {
     ///
     /// # Errors
     /// Every secret that is not there, every anchor that cannot be one.
-    pub fn open(&self, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<AuditLog, BuildError> {
+    pub fn open(&self, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<LogTree, BuildError> {
         let mut problems = Vec::new();
         let key = self.key.as_ref().map(|it| read_key(it, base, env)).transpose();
         let key = key.map_err(|it| problems.push(it)).ok().flatten();
@@ -104,7 +104,7 @@ impl AuditSettings {
             let problem = |it: &SettingsError| Problem::new("[audit]", it.to_string(), it.fix());
             return Err(BuildError { problems: problems.iter().map(problem).collect() });
         }
-        let mut log = AuditLog::new().every(self.checkpoint_events, self.checkpoint_every).public(self.public_log);
+        let mut log = LogTree::new().every(self.checkpoint_events, self.checkpoint_every).public(self.public_log);
         log.key = key;
         log.readers.tenant.clone_from(&self.log_readers);
         log.anchors = self.anchors.as_ref().map(|_| anchors);

@@ -13,7 +13,7 @@ use crate::store::StoreError;
 const MAX: usize = 1_000;
 
 /// One change of the active policy set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyActivation {
     /// Counts the changes from 1.

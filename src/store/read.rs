@@ -4,6 +4,7 @@ mod log;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
@@ -36,8 +37,34 @@ pub(crate) struct EventFilter {
     pub(crate) until: Option<Timestamp>,
     /// Only events behind this place.
     pub(crate) after_seq: i64,
+    /// Only events up to this place, and at it.
+    pub(crate) up_to: Option<i64>,
+    /// Only what approvals are about. Of all executions, the first ones.
+    pub(crate) approvals: bool,
     /// The last ones instead of the first ones; in order all the same.
     pub(crate) last: bool,
+}
+
+/// How much of one capability waits for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) capability: String,
+    pub(crate) count: i64,
+    /// The age of the oldest, in microseconds.
+    pub(crate) oldest_us: i64,
+}
+
+/// What operators count of what is on record, and of the way there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Requests that wait for a decision; `None` if the store cannot be asked.
+    pub(crate) pending: Option<Vec<Pending>>,
+    /// Executions of which nobody knows whether they happened; likewise.
+    pub(crate) unknown: Option<Vec<Pending>>,
+    /// Operations of this process that wait for the writer.
+    pub(crate) queued: usize,
+    /// How long what the writer is storing, or owes, has waited to be on record.
+    pub(crate) lag: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +89,16 @@ impl Readers {
 
     pub(super) async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
         Ok(self.approvals_by(sql::APPROVAL, &values![id]).await?.pop())
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) async fn standing(&self, id: &ApprovalId) -> Result<Option<(ApprovalState, Timestamp)>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> =
+            query(&mut link, sql::STANDING, self.now(), &values![id]).await.map_err(unavailable)?;
+        let Some((state, expires_at)) = rows.into_iter().next() else { return Ok(None) };
+        let state = ApprovalState::parse(&state).ok_or_else(|| unavailable(unreadable(&state)))?;
+        Ok(Some((state, Timestamp(expires_at))))
     }
 
     pub(super) async fn approval_of_call(
@@ -102,8 +139,10 @@ impl Readers {
     }
 
     pub(super) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
-        let EventFilter { tenant, execution, capability, actor, kind, since, until, after_seq, last } = filter;
+        let EventFilter { tenant, execution, capability, actor, kind, since, until, .. } = filter;
+        let EventFilter { after_seq, up_to, approvals, last, .. } = filter;
         let text = match (execution, last) {
+            _ if *approvals => sql::EVENTS_OF_APPROVALS,
             (None, false) => sql::EVENTS_FIRST,
             (None, true) => sql::EVENTS_LAST,
             (Some(_), false) => sql::EVENTS_OF_FIRST,
@@ -120,6 +159,7 @@ impl Readers {
             since,
             until,
             many(limit),
+            up_to.unwrap_or(i64::MAX),
         ];
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let mut events = query(&mut link, text, self.now(), &values).await.map_err(unavailable)?;
@@ -147,6 +187,24 @@ impl Readers {
     pub(super) async fn decisions_of(&self, id: &ExecutionId, key: &Key) -> Result<Vec<SeenRecord>, StoreError> {
         let rows: Vec<SeenColumns> = self.rows(sql::SEEN_OF, &[row![id]]).await?;
         Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
+    }
+
+    pub(super) async fn pending(&self) -> Result<Vec<Pending>, StoreError> {
+        let now = self.now();
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64, i64)> = query(&mut link, sql::PENDING, now, &[]).await.map_err(unavailable)?;
+        let pending = |(capability, count, oldest): (String, i64, i64)| Pending {
+            capability,
+            count,
+            oldest_us: now.saturating_sub(oldest).max(0),
+        };
+        Ok(rows.into_iter().map(pending).collect())
+    }
+
+    pub(super) async fn unknown(&self) -> Result<Vec<Pending>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> = query(&mut link, sql::UNKNOWN, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(|(capability, count)| Pending { capability, count, oldest_us: 0 }).collect())
     }
 
     pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {
@@ -177,6 +235,13 @@ impl Readers {
         let rows: Vec<(i64, String)> =
             query(&mut link, sql::LOADED, self.now(), &values![many(limit)]).await.map_err(unavailable)?;
         Ok(rows.into_iter().map(|it| it.1).collect())
+    }
+
+    /// The place of the last event.
+    pub(super) async fn last(&self) -> Result<i64, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64,)> = query(&mut link, sql::LAST, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.first().map_or(0, |it| it.0))
     }
 
     /// Approvals with their decisions, as they stood at one instant.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign::testing::Place;
-use countersign::{Anchor, AuditLog, LedgerError, LogKey};
+use countersign::{Anchor, LedgerError, LogKey, LogTree};
 
 use super::{Forger, Log, ORIGIN, anchor, auditor, told, verified};
 use crate::shop::{App, shop};
@@ -35,7 +35,7 @@ async fn a_checkpoint_covers_what_is_on_record_and_is_handed_over() {
 
 #[tokio::test]
 async fn an_empty_tree_and_a_tree_without_a_key_are_not_signed() {
-    let app = App::with(shop().audit_log(AuditLog::new())).await;
+    let app = App::with(shop().log_tree(LogTree::new())).await;
     assert!(matches!(app.engine().checkpoint().await, Err(LedgerError::NoKey)));
 }
 
@@ -43,8 +43,8 @@ async fn an_empty_tree_and_a_tree_without_a_key_are_not_signed() {
 async fn events_come_into_the_tree_by_themselves_and_are_signed_when_that_is_due() {
     let place = Place::new().unwrap();
     let key = LogKey::generate(ORIGIN).unwrap();
-    let log = AuditLog::new().key(key.clone()).every(1_000_000, Duration::from_mins(1));
-    let app = App::open(shop().audit_log(log), &place).await;
+    let log = LogTree::new().key(key.clone()).every(1_000_000, Duration::from_mins(1));
+    let app = App::open(shop().log_tree(log), &place).await;
     app.dana().invoke("ping", serde_json::json!({})).await.into_result().unwrap();
     let health = || app.engine().log_health();
     // Half a second at a time, as far as the clock goes.
@@ -160,8 +160,8 @@ async fn an_anchor_that_fails_shows_until_it_works_again() {
     let key = LogKey::generate(ORIGIN).unwrap();
     let directory = place.database().with_file_name("anchors");
     let file = directory.join("file");
-    let log = AuditLog::new().key(key).every(1, Duration::from_secs(1)).anchors([Anchor::file(&file)]);
-    let app = App::open(shop().audit_log(log), &place).await;
+    let log = LogTree::new().key(key).every(1, Duration::from_secs(1)).anchors([Anchor::file(&file)]);
+    let app = App::open(shop().log_tree(log), &place).await;
     let health = || app.engine().log_health();
     let until = async |holds: &dyn Fn() -> bool| {
         for _ in 0..10_000 {
@@ -187,8 +187,8 @@ async fn a_command_gets_checkpoints_on_its_standard_input_and_nothing_else() {
     let file = place.database().with_file_name("kept");
     let words = ["sh".to_owned(), "-c".to_owned(), format!("cat >> '{0}'; env >> '{0}.env'", file.display())];
     let anchors = [Anchor::command(words).unwrap()];
-    let log = AuditLog::new().key(key).every(u64::MAX, Duration::from_hours(1)).anchors(anchors);
-    let app = App::open(shop().audit_log(log), &place).await;
+    let log = LogTree::new().key(key).every(u64::MAX, Duration::from_hours(1)).anchors(anchors);
+    let app = App::open(shop().log_tree(log), &place).await;
     app.dana().invoke("ping", serde_json::json!({})).await.into_result().unwrap();
     let checkpoint = app.engine().checkpoint().await.unwrap().unwrap();
     app.engine().shutdown(Duration::from_secs(5)).await;

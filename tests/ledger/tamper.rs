@@ -231,8 +231,8 @@ async fn rebuilt(original: &Original, database: &Path) {
     let mut forger = Forger::at(database).await;
     forger.does("DELETE FROM ledger_tile; UPDATE ledger_head SET size = 0").await;
     forger.leaves().await;
-    let keyless = countersign::AuditLog::new();
-    let app = crate::shop::shop().sealing_key(countersign::testing::KEY).audit_log(keyless);
+    let keyless = countersign::LogTree::new();
+    let app = crate::shop::shop().sealing_key(countersign::testing::KEY).log_tree(keyless);
     let engine = app.database(format!("sqlite:{}", database.display())).build().await.unwrap();
     engine.shutdown(std::time::Duration::from_secs(5)).await;
     let _ = original;

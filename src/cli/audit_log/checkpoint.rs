@@ -12,7 +12,7 @@ use crate::cli::failure::Failure;
 use crate::cli::screen::{Answer, ERROR};
 use crate::clock::Clock;
 use crate::id::Ids;
-use crate::ledger::{AuditLog, LedgerError};
+use crate::ledger::{LedgerError, LogTree};
 use crate::store::{Config, KeySource, Probe, Store};
 
 const LOOK: &str = "look into it: `countersign audit verify`";
@@ -35,7 +35,7 @@ pub(super) async fn run(args: Checkpoint) -> Result<Answer, Failure> {
         let problem = crate::Problem::from(error);
         Failure::could_not_run(format!("{}: {}", problem.at, problem.what), problem.fix)
     })?;
-    let mut log = AuditLog::new().key(key);
+    let mut log = LogTree::new().key(key);
     if !args.anchors.is_empty() {
         log = log.anchors(args.anchors.iter().map(Anchor::file));
     }
@@ -44,7 +44,7 @@ pub(super) async fn run(args: Checkpoint) -> Result<Answer, Failure> {
     done
 }
 
-async fn sign(store: &Store, log: AuditLog) -> Result<Answer, Failure> {
+async fn sign(store: &Store, log: LogTree) -> Result<Answer, Failure> {
     let ledger = log.ready(store, false);
     let signed = match ledger.checkpoint(store).await {
         Ok(signed) => signed,
