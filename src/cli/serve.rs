@@ -21,7 +21,7 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::http::Server;
-use crate::{BuildError, Problem, policy};
+use crate::{BuildError, LogTree, Problem, policy};
 
 use announce::Announcement;
 use signals::Signals;
@@ -32,6 +32,7 @@ struct Ready {
     config: Config,
     application: Application,
     auth: Auth,
+    log: LogTree,
     /// The demo's own tokens, to be shown.
     tokens: Vec<DemoToken>,
 }
@@ -51,9 +52,9 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
             "name another with `--listen ADDR:PORT`",
         )
     })?;
-    let Ready { config, application, auth, tokens } = ready;
+    let Ready { config, application, auth, log, tokens } = ready;
     let name = application.name;
-    let builder = application.builder(&config);
+    let builder = application.builder(&config).log_tree(log);
     let (engine, notes) = builder.build_with_notes().await.map_err(|it| unbuilt(&it, &config))?;
     for note in notes.iter().filter(|_| !json) {
         print_error(&render(note));
@@ -107,8 +108,11 @@ async fn ready(mut config: Config, is_demo: bool) -> Result<Ready, Failure> {
     let mut problems: Vec<Problem> = config.database_path().err().into_iter().collect();
     let application = application(&config).map_err(|it| problems.extend(it)).ok();
     let auth = Auth::open(&config.auth, config.base(), Clock::System).await.map_err(|it| problems.extend(it)).ok();
-    match (application, auth) {
-        (Some(application), Some(auth)) if problems.is_empty() => Ok(Ready { config, application, auth, tokens }),
+    let log = config.audit.open(config.base(), &settings::variable).map_err(|it| problems.extend(it.problems)).ok();
+    match (application, auth, log) {
+        (Some(application), Some(auth), Some(log)) if problems.is_empty() => {
+            Ok(Ready { config, application, auth, log, tokens })
+        }
         _ => Err(settings::unfit(&problems)),
     }
 }

@@ -378,7 +378,7 @@ mod tests {
         let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
         let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
         assert_eq!(
-            (response.status(), &response.headers()[CONTENT_TYPE]),
+            (response.status(), response.headers()[CONTENT_TYPE].clone()),
             (StatusCode::INTERNAL_SERVER_ERROR, PROBLEM)
         );
         let body = response.into_body().collect().await.unwrap().to_bytes();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::{Anchor, KeyError, LogKey, LogTree};
 use crate::secret::{NoSecret, SecretRef};
@@ -19,8 +19,8 @@ pub struct AuditSettings {
     pub key: Option<SecretRef>,
     /// A checkpoint whenever so many events have none (default 1,000).
     pub checkpoint_events: u64,
-    /// A checkpoint whenever an event has had none for so long (default `60s`; `s`, `m`, `h`).
-    #[serde(deserialize_with = "duration")]
+    /// A checkpoint whenever an event has had none for so long (default `60s`).
+    #[serde(deserialize_with = "crate::duration::text")]
     pub checkpoint_every: Duration,
     /// Who else keeps checkpoints (default: a file beside the database).
     pub anchors: Option<Vec<AnchorSettings>>,
@@ -154,21 +154,6 @@ pub(crate) fn is_exposed(_: &Path) -> bool {
     false
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let wrong = || serde::de::Error::custom("a time is a number with `s`, `m` or `h` behind it, `60s`");
-    let split = text.find(|it: char| !it.is_ascii_digit()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "s" => Some(number),
-        "m" => number.checked_mul(60),
-        "h" => number.checked_mul(3_600),
-        _ => None,
-    };
-    seconds.filter(|it| *it > 0).map(Duration::from_secs).ok_or_else(wrong)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +188,8 @@ mod tests {
         `audit.anchors`: a command needs a program
         `audit.anchors`: `http://x.example` is neither https nor this machine itself
         ");
-        for wrong in ["checkpoint_every = \"1d\"", "checkpoint_every = \"0s\"", "checkpoint_every = 60", "kee = 1"] {
+        for wrong in ["checkpoint_every = \"soon\"", "checkpoint_every = 60", "kee = 1", "anchors = [{ fil = \"a\" }]"]
+        {
             assert!(settings(wrong).is_err(), "{wrong}");
         }
     }

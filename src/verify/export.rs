@@ -1,5 +1,8 @@
-//! An export: one line an event, `{"event":..,"leaf":"..","seq":..}`, with the event's bytes as they were recorded.
+//! An export: one line an event, with the event's bytes as they were recorded. `{"event":..,"leaf":"..","seq":..}` says
+//! which hash the log has of it, so that an edit is found where it is; `{"seq":..,` and then the event's members, as pages
+//! of the API have them, says nothing more than that, and an edit is found by the checkpoints around it.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -64,9 +67,8 @@ pub fn export(export: impl BufRead, given: &Given, progress: Progress<'_>) -> Re
 fn take(walk: &mut Walk, ended: &mut HashSet<Hash>, bytes: &[u8]) {
     let Some((seq, event, stated)) = entry(bytes) else {
         walk.findings.told(walk.place() + 1, FindingKind::Edited, "this line is no entry");
-        let nothing =
-            Checked { seq: number(walk.place() + 1), hash: leaf(bytes), leaf: Some(leaf(bytes)), wrong: vec![] };
-        return walk.row(&nothing, None);
+        let hash = leaf(bytes);
+        return walk.row(&Checked { seq: number(walk.place() + 1), hash, leaf: Some(hash), wrong: vec![] }, None);
     };
     if seq <= walk.place() {
         return walk.findings.at(seq, FindingKind::Inserted);
@@ -74,9 +76,10 @@ fn take(walk: &mut Walk, ended: &mut HashSet<Hash>, bytes: &[u8]) {
     if seq > walk.place() + 1 {
         walk.gap(seq - 1);
     }
-    let row = Checked { seq: number(seq), hash: leaf(event), leaf: Some(stated), wrong: vec![] };
-    walk.row(&row, Some(stated));
-    let said = said(event);
+    let hash = leaf(&event);
+    let row = Checked { seq: number(seq), hash, leaf: Some(stated.unwrap_or(hash)), wrong: vec![] };
+    walk.row(&row, stated);
+    let said = said(&event);
     if let Some(execution) =
         said.as_ref().filter(|it| it.is_end() == Some(true)).and_then(|it| it.execution_id.as_ref())
         && !ended.insert(leaf(execution.as_bytes()))
@@ -85,13 +88,19 @@ fn take(walk: &mut Walk, ended: &mut HashSet<Hash>, bytes: &[u8]) {
     }
 }
 
-/// A line, if it is one in its one spelling.
-fn entry(line: &[u8]) -> Option<(u64, &[u8], Hash)> {
+/// A line, if it is one in its one spelling: place, event, and its hash if that is stated.
+fn entry(line: &[u8]) -> Option<(u64, Cow<'_, [u8]>, Option<Hash>)> {
     let text = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+    if let Some((digits, members)) = text.strip_prefix("{\"seq\":").and_then(|it| it.split_once(',')) {
+        let seq = digits.parse().ok().filter(|it: &u64| *it > 0 && it.to_string() == digits)?;
+        let event = format!("{{{members}");
+        said(event.as_bytes())?; // it is an event
+        return Some((seq, Cow::Owned(event.into_bytes()), None));
+    }
     let Line { event, leaf, seq } = serde_json::from_str(text).ok()?;
     let is_plain = text == format!(r#"{{"event":{},"leaf":"{leaf}","seq":{seq}}}"#, event.get());
     let hash = from_hex(leaf.as_bytes())?;
-    (is_plain && seq > 0).then_some((seq, event.get().as_bytes(), hash))
+    (is_plain && seq > 0).then_some((seq, Cow::Borrowed(event.get().as_bytes()), Some(hash)))
 }
 
 /// What the next verification goes on from: the tree's complete parts, and the checkpoint that vouches for them.

@@ -13,7 +13,7 @@ use crate::ledger::LogKey;
 const MAX: u64 = 256 * 1024 * 1024;
 
 /// Holds the private key itself.
-const VARIABLE: &str = "COUNTERSIGN_AUDIT_KEY";
+const VARIABLE: &str = "CSGN_AUDIT_KEY";
 
 /// The path of an existing database.
 pub(super) fn database(url: &str) -> Result<PathBuf, Failure> {
