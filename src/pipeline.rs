@@ -53,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) abandoned: Abandoned,
     pub(crate) meters: Meters,
     #[cfg(feature = "http")]
+    pub(crate) auth_failures: crate::auth::Failures,
+    #[cfg(feature = "http")]
     pub(crate) tail: crate::tail::Tail,
     pub(crate) probe: Option<StageProbe>,
 }
