@@ -308,7 +308,6 @@ pub(super) async fn no_method() -> Problem {
 }
 
 /// The panic's text stays in the log of whoever set a hook: it may hold anything.
-#[expect(clippy::needless_pass_by_value, reason = "the layer's signature")]
 pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
     tracing::error!("a request's own code panicked");
     Problem::internal().into_response()
