@@ -259,6 +259,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         policies.shadow(candidate);
         let core = Arc::new(Core {
             abandoned: Abandoned::new(handlers.len()),
+            meters: Meters::new(&registry),
             registry,
             policies,
             store,
@@ -269,7 +270,6 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             stop: CancellationToken::new(),
             approver: self.approver,
             probe: self.probe,
-            meters: Meters::default(),
         });
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(reconciling::reconcile(Arc::downgrade(&core), self.sweep, core.clock.clone(), core.stop.clone()));

@@ -118,9 +118,7 @@ impl Executions {
     }
 
     async fn may_read(&self) -> bool {
-        let policies = self.core.ruling().await;
-        let allowed = self.core.may(&policies.set, ManageAction::ReadAudit, &Managed::Engine, &self.identity);
-        self.core.check_active(&policies).is_ok() && allowed == Ok(())
+        self.core.reading(ManageAction::ReadAudit, &self.identity).await.1.is_ok()
     }
 
     async fn try_resolve(&self, policies: &Loaded, id: &str, to: Resolution) -> Result<ExecutionView, Rejection> {

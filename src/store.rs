@@ -30,7 +30,7 @@ use std::time::Duration;
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
-pub(crate) use self::read::EventFilter;
+pub(crate) use self::read::{EventFilter, Figures};
 pub(crate) use self::seal::SealError;
 
 use self::job::{Answer, Ending, Op, Ready, SeenRow};
@@ -117,12 +117,30 @@ struct Shared {
     keep_decisions: Duration,
     probe: Probe,
     generation: AtomicI64,
+    /// Since when the writer has had something that is not on record, in microseconds of wall-clock time; 0 if nothing.
+    behind: AtomicI64,
 }
 
 impl Shared {
     /// The last seen generation of the active policy set.
     fn generation(&self) -> i64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether the writer has something that is not on record yet.
+    fn is_behind(&self, is_behind: bool) {
+        let since = if is_behind { self.clock.now().0 } else { 0 };
+        if !is_behind || self.behind.load(Ordering::Relaxed) == 0 {
+            self.behind.store(since, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long it has had something.
+    fn lag(&self) -> Duration {
+        match self.behind.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => Duration::from_micros(u64::try_from(self.clock.now().0.saturating_sub(since)).unwrap_or(0)),
+        }
     }
 
     /// Generations only grow, and answers may come out of order.
@@ -175,6 +193,7 @@ impl Store {
             keep_decisions,
             probe,
             generation: AtomicI64::new(0),
+            behind: AtomicI64::new(0),
         };
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
@@ -311,6 +330,22 @@ impl Store {
     /// Places and canonical texts of events, in order.
     pub(crate) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
         self.readers.events(filter, limit).await
+    }
+
+    /// The place of the last event.
+    pub(crate) async fn end(&self) -> Result<i64, StoreError> {
+        self.readers.end().await
+    }
+
+    /// What operators count. What the database does not tell is left out, and logged.
+    pub(crate) async fn figures(&self) -> Figures {
+        let told = |error: &StoreError| tracing::warn!(%error, "the store cannot be counted");
+        Figures {
+            pending: self.readers.pending().await.inspect_err(told).ok(),
+            unknown: self.readers.unknown().await.inspect_err(told).ok(),
+            queued: self.writer.waiting(),
+            lag: self.shared.lag(),
+        }
     }
 
     /// What policies saw from `since` on, in the order of time, behind `after`; at most 1,000 decisions, of capabilities

@@ -8,11 +8,9 @@ use super::failure::Failure;
 use super::open::{Database, Session};
 use super::screen::{Answer, HINT, table};
 use crate::builder::Role;
-use crate::pipeline::Core;
-use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::store::EventFilter;
-use crate::{AuditEvent, DecisionData, Error, EventKind, Identity, PolicyRef};
+use crate::{AuditEvent, DecisionData, Error, EventKind, PolicyRef};
 
 pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
     let AuditCommand::List(args) = args.command;
@@ -38,8 +36,8 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
         None => None,
         Some(name) => {
             let identity = identity(Some(name))?;
-            if let Err(rejection) = may_read(session.core(), &identity).await {
-                return Ok(Err(rejection.face()));
+            if let Err(error) = session.core().may_read_audit(&identity).await {
+                return Ok(Err(error));
             }
             Some(identity.tenant_name().to_owned())
         }
@@ -53,16 +51,10 @@ async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Erro
         since: args.since,
         until: args.until,
         after_seq: args.after,
-        last: false,
+        ..EventFilter::default()
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))
-}
-
-async fn may_read(core: &Core, identity: &Identity) -> Result<(), Rejection> {
-    let policies = core.ruling().await;
-    core.check_active(&policies)?;
-    core.may(&policies.set, ManageAction::ReadAudit, &Managed::Engine, identity).map_err(Rejection::management)
 }
 
 fn more(events: &Events, limit: u32) -> String {

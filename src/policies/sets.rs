@@ -153,7 +153,7 @@ impl PolicySets {
     }
 
     /// The set that allows it. A refusal is on record.
-    async fn allowed(&self, action: &'static str, needs: ManageAction) -> Result<Arc<Loaded>, Error> {
+    pub(crate) async fn allowed(&self, action: &'static str, needs: ManageAction) -> Result<Arc<Loaded>, Error> {
         let core = &self.core;
         let loaded = core.policies.follow(&core.registry, &core.store).await;
         let allowed = actor_of(&self.identity).map(drop).and_then(|()| {

@@ -22,7 +22,7 @@ pub(super) struct Rule {
     pub(super) kind: Kind,
     pub(super) reason: Option<String>,
     pub(super) origin: Origin,
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "shown by the policy workbench"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "shown by the policy workbench"))]
     pub(super) place: Place,
 }
 

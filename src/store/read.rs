@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
@@ -33,8 +34,34 @@ pub(crate) struct EventFilter {
     pub(crate) until: Option<Timestamp>,
     /// Only events behind this place.
     pub(crate) after_seq: i64,
+    /// Only events up to this place, and at it.
+    pub(crate) up_to: Option<i64>,
+    /// Only what approvals are about. Of all executions, the first ones.
+    pub(crate) approvals: bool,
     /// The last ones instead of the first ones; in order all the same.
     pub(crate) last: bool,
+}
+
+/// How much of one capability waits for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) capability: String,
+    pub(crate) count: i64,
+    /// The age of the oldest, in microseconds.
+    pub(crate) oldest_us: i64,
+}
+
+/// What operators count of what is on record, and of the way there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Requests that wait for a decision; `None` if the store cannot be asked.
+    pub(crate) pending: Option<Vec<Pending>>,
+    /// Executions of which nobody knows whether they happened; likewise.
+    pub(crate) unknown: Option<Vec<Pending>>,
+    /// Operations of this process that wait for the writer.
+    pub(crate) queued: usize,
+    /// How long what the writer is storing, or owes, has waited to be on record.
+    pub(crate) lag: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -99,8 +126,10 @@ impl Readers {
     }
 
     pub(super) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
-        let EventFilter { tenant, execution, capability, actor, kind, since, until, after_seq, last } = filter;
+        let EventFilter { tenant, execution, capability, actor, kind, since, until, .. } = filter;
+        let EventFilter { after_seq, up_to, approvals, last, .. } = filter;
         let text = match (execution, last) {
+            _ if *approvals => sql::EVENTS_OF_APPROVALS,
             (None, false) => sql::EVENTS_FIRST,
             (None, true) => sql::EVENTS_LAST,
             (Some(_), false) => sql::EVENTS_OF_FIRST,
@@ -117,6 +146,7 @@ impl Readers {
             since,
             until,
             many(limit),
+            up_to.unwrap_or(i64::MAX),
         ];
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let mut events = query(&mut link, text, self.now(), &values).await.map_err(unavailable)?;
@@ -144,6 +174,31 @@ impl Readers {
     pub(super) async fn decisions_of(&self, id: &ExecutionId, key: &Key) -> Result<Vec<SeenRecord>, StoreError> {
         let rows: Vec<SeenColumns> = self.rows(sql::SEEN_OF, &[row![id]]).await?;
         Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
+    }
+
+    /// The place of the last event.
+    pub(super) async fn end(&self) -> Result<i64, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64,)> = query(&mut link, sql::END, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.first().map_or(0, |it| it.0))
+    }
+
+    pub(super) async fn pending(&self) -> Result<Vec<Pending>, StoreError> {
+        let now = self.now();
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64, i64)> = query(&mut link, sql::PENDING, now, &[]).await.map_err(unavailable)?;
+        let pending = |(capability, count, oldest): (String, i64, i64)| Pending {
+            capability,
+            count,
+            oldest_us: now.saturating_sub(oldest).max(0),
+        };
+        Ok(rows.into_iter().map(pending).collect())
+    }
+
+    pub(super) async fn unknown(&self) -> Result<Vec<Pending>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> = query(&mut link, sql::UNKNOWN, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(|(capability, count)| Pending { capability, count, oldest_us: 0 }).collect())
     }
 
     pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {

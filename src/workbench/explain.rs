@@ -110,6 +110,24 @@ fn approved(set: &PolicySet, question: &Question, requirements: &[Requirement]) 
 }
 
 impl Explanation {
+    /// For machines, with what was asked.
+    pub(crate) fn json_of(&self, question: &Question, set: &PolicySet) -> Value {
+        let identity = &question.identity;
+        let mut json = json!({
+            "capability": question.capability.id,
+            "actor": identity.actor().map(crate::ActorRef::from),
+            "tenant": identity.tenant_name(),
+            "surface": identity.surface(),
+            "client": identity.client,
+            "at": question.now,
+            "policyHash": &**set.hash(),
+        });
+        if let (Some(all), Value::Object(more)) = (json.as_object_mut(), self.json()) {
+            all.extend(more);
+        }
+        json
+    }
+
     /// For machines.
     pub(crate) fn json(&self) -> Value {
         let mut json = self.ruling.json();

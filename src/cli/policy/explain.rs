@@ -43,8 +43,7 @@ fn supposed_call(args: &Explain) -> Result<Answer, Failure> {
         None => from_flags(args, &world)?,
     };
     let explanation = explain(&set, &question, &world.cast);
-    let mut json = asked_json(&question, &set);
-    extend(&mut json, explanation.json());
+    let json = explanation.json_of(&question, &set);
     let text = asked_text(&question, &explanation) + &shown_whole(&explanation);
     Ok(Answer::new(exit(&explanation.ruling.word()), &json, text))
 }
@@ -147,25 +146,6 @@ fn record_text(record: &Recorded) -> String {
         rows.push(("errors", errors.join("\n")));
     }
     format!("{STRONG}{}{STRONG:#}\n{}", plain(&record.execution), facts(&rows))
-}
-
-fn asked_json(question: &Question, set: &PolicySet) -> serde_json::Value {
-    let identity = &question.identity;
-    json!({
-        "capability": question.capability.id,
-        "actor": identity.actor().map(crate::ActorRef::from),
-        "tenant": identity.tenant_name(),
-        "surface": identity.surface(),
-        "client": identity.client,
-        "at": question.now,
-        "policyHash": &**set.hash(),
-    })
-}
-
-fn extend(json: &mut serde_json::Value, more: serde_json::Value) {
-    if let (Some(all), serde_json::Value::Object(more)) = (json.as_object_mut(), more) {
-        all.extend(more);
-    }
 }
 
 fn asked_text(question: &Question, explanation: &Explanation) -> String {
