@@ -105,7 +105,7 @@ pub(crate) fn binding_hash(text: &str) -> String {
 }
 
 /// One person's decision, as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionRecord {
     /// Who.
@@ -122,7 +122,7 @@ pub struct DecisionRecord {
 }
 
 /// An approval as people see it: what will run, and how far deciding has come.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalView {
     /// Its id.
@@ -142,10 +142,10 @@ pub struct ApprovalView {
     /// Who asked.
     pub requester: ApproverRef,
     /// The agent software that carried the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The exact input, with the capability's display redaction. Gone 24 h after the approval's end.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// `sha256:` and hexadecimal, of the exact input.
     pub input_hash: String,
@@ -160,12 +160,12 @@ pub struct ApprovalView {
     /// When it expires.
     pub expires_at: Timestamp,
     /// The execution that consumed it; shown to its requester.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<ExecutionId>,
 }
 
 /// What a decision came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
     /// The approval.

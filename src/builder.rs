@@ -37,6 +37,9 @@ pub(crate) enum Role {
     Looks,
     /// Proposes no policies: it takes what is active as it is. As [`Self::Looks`] where nothing is.
     Follows,
+    /// Comes and goes, and nobody named policies to it: as [`Self::Follows`] where a set is active that can be had here,
+    /// else as [`Self::Visits`].
+    Joins,
 }
 
 /// See [`EngineBuilder::lease`].

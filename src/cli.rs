@@ -12,9 +12,12 @@ mod demo;
 mod executions;
 mod exit;
 mod failure;
+mod interrupt;
 mod invoke;
 mod open;
+mod place;
 mod policy;
+mod remote;
 mod screen;
 mod user;
 

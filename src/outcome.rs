@@ -133,7 +133,7 @@ impl fmt::Display for Unfinished {
 impl std::error::Error for Unfinished {}
 
 /// What a person is asked to decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {
     /// 160 random bits; a locator, never an authority.

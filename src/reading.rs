@@ -158,9 +158,10 @@ impl Core {
         identity: &Identity,
     ) -> (Arc<Loaded>, Result<(), Rejection>) {
         let policies = self.ruling().await;
-        let allowed = actor_of(identity).map(drop).and_then(|()| self.check_active(&policies)).and_then(|()| {
-            self.may(&policies.set, action, &Managed::Engine, identity).map_err(Rejection::management)
-        });
+        let allowed = actor_of(identity)
+            .map(drop)
+            .and_then(|()| self.check_active(&policies))
+            .and_then(|()| self.may(&policies.set, action, &Managed::Engine, identity).map_err(Rejection::management));
         (policies, allowed)
     }
 
@@ -175,7 +176,8 @@ impl Core {
             let wanted = limit - events.len();
             let found = self.store.events(&filter, wanted).await?;
             let is_full = found.len() == wanted;
-            filter.after_seq = if is_full { found.last().map_or(up_to, |it| it.0) } else { up_to.max(filter.after_seq) };
+            filter.after_seq =
+                if is_full { found.last().map_or(up_to, |it| it.0) } else { up_to.max(filter.after_seq) };
             for (seq, body) in found {
                 bytes += body.len();
                 if bytes > MAX_PAGE && !events.is_empty() {

@@ -20,7 +20,11 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+#[cfg(feature = "cli")]
+pub(super) use execution::EXECUTIONS_LATEST;
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
+#[cfg(feature = "cli")]
+pub(super) use read::APPROVALS_LATEST;
 pub(super) use read::{
     ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, COPIES, COPY, DECISIONS_OF, END, EVENTS_FIRST, EVENTS_LAST,
     EVENTS_OF_APPROVALS, EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LOADED, PENDING, UNKNOWN,
