@@ -261,6 +261,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         policies.shadow(candidate);
         let core = Arc::new(Core {
+            #[cfg(feature = "http")]
+            tail: crate::tail::Tail::new(store.clone(), clock.clone()),
             abandoned: Abandoned::new(handlers.len()),
             meters: Meters::new(&registry),
             registry,

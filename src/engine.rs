@@ -14,6 +14,7 @@ use crate::handler::HandlerError;
 use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
 use crate::pipeline::Core;
 use crate::policies::{By, PolicyReload, PolicySets};
+use crate::reading::AuditLog;
 use crate::{BoxError, BoxFuture, BuildError};
 
 /// Lets agents request an application's capabilities, and signs off every call. Cheap to clone.
@@ -69,6 +70,11 @@ impl<C: Send + Sync + 'static> Engine<C> {
         let identity = identity.into().on(Surface::Direct);
         let via = identity.surface.as_str().to_owned();
         Approvals { core: Arc::clone(&self.core), identity, via, issuer: None, person: true }
+    }
+
+    /// The audit log, as far as policy lets this party read it.
+    pub fn audit(&self, identity: impl Into<Identity>) -> AuditLog {
+        AuditLog { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
     }
 
     /// Executions after the fact: their state, and settling unknown ones.
@@ -161,6 +167,12 @@ impl Gateway {
     #[cfg(feature = "http")]
     pub(crate) fn executions(&self, identity: Identity, surface: Surface) -> Executions {
         Executions { core: Arc::clone(&self.core), identity: identity.on(surface), issuer: None }
+    }
+
+    /// The audit log as a party may read it that came in over a surface.
+    #[cfg(feature = "http")]
+    pub(crate) fn audit(&self, identity: Identity, surface: Surface) -> AuditLog {
+        AuditLog { core: Arc::clone(&self.core), identity: identity.on(surface) }
     }
 
     /// Policy sets as a party sees them that came in over a surface.

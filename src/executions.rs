@@ -32,7 +32,7 @@ pub struct Executions {
 }
 
 /// Where an execution stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// It has begun, and its owner is alive.
@@ -52,7 +52,7 @@ pub enum ExecutionStatus {
 }
 
 /// An execution as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionView {
     /// Its id.
@@ -60,20 +60,20 @@ pub struct ExecutionView {
     /// Where it stands.
     pub status: ExecutionStatus,
     /// What was called; absent if the name asked for follows no grammar.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub capability_id: Option<CapabilityId>,
     /// Whose data it is about.
     pub tenant: String,
     /// On whose behalf.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<crate::ActorRef>,
     /// The approval that it consumed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
     /// When it was asked for or began.
     pub started_at: Timestamp,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
 }
 

@@ -28,6 +28,8 @@ mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
 mod discovery;
+#[cfg(feature = "http")]
+mod duration;
 mod engine;
 mod executions;
 mod handler;
@@ -47,6 +49,8 @@ mod pipeline;
 mod policies;
 mod policy;
 mod reading;
+#[cfg(feature = "http")]
+mod ready;
 mod reconciling;
 mod redact;
 mod registry;
@@ -59,6 +63,8 @@ mod seen;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "http")]
+mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
@@ -73,7 +79,7 @@ pub use audit::{
     PolicyError, PolicyOrigin, PolicyOutcome, PolicyRef, PolicyView, ReconciledBy, ReconciledTo, Requirement,
 };
 pub use builder::{BuildError, EngineBuilder, Problem};
-pub use caller::{Caller, Execution, Invoke, JsonInput};
+pub use caller::{Caller, Execution, Invoke, JsonInput, Unfit};
 pub use capability::{
     ApprovalRule, Capability, CapabilityBuilder, Descriptor, Filter, Idempotency, Reconciliation, RequiresApproval,
     ResourceMapping, Risk, SideEffect,

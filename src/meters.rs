@@ -12,13 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use self::histogram::Histogram;
+#[cfg(feature = "http")]
+use crate::auth::AuthFailure;
 use crate::clock::{Clock, Monotonic};
 use crate::outcome::{ErrorCode, Outcome};
 use crate::registry::Registry;
 use crate::stage::Stage;
 use crate::store::Figures;
 
-/// The most reasons for which failed authentications are told apart, and the most routes: more are one more.
+/// How many methods, routes and statuses are told apart: of further ones the route is not.
+#[cfg(feature = "http")]
 const MAX_SERIES: usize = 256;
 
 /// How many stages there are.
@@ -35,7 +38,9 @@ struct Counted {
     stages: Arc<Stages>,
     /// Whole HTTP requests by route; streams count when they begin.
     requests: Mutex<BTreeMap<Request, u64>>,
-    authentication: Mutex<BTreeMap<&'static str, u64>>,
+    /// By class.
+    #[cfg(feature = "http")]
+    authentication: [AtomicU64; AuthFailure::ALL.len()],
     streams: AtomicU64,
 }
 
@@ -83,7 +88,8 @@ impl Meters {
             capabilities,
             stages: Arc::new(Stages(std::array::from_fn(|_| Histogram::default()))),
             requests: Mutex::default(),
-            authentication: Mutex::default(),
+            #[cfg(feature = "http")]
+            authentication: std::array::from_fn(|_| AtomicU64::default()),
             streams: AtomicU64::new(0),
         }))
     }
@@ -111,13 +117,16 @@ impl Meters {
     /// A request was answered.
     #[cfg(feature = "http")]
     pub(crate) fn answered(&self, request: Request) {
-        add(&self.0.requests, request, |it| (it.0, "more", it.2));
+        let mut counted = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = (request.0, "more", request.2);
+        let key = if counted.len() < MAX_SERIES || counted.contains_key(&request) { request } else { more };
+        *counted.entry(key).or_default() += 1;
     }
 
-    /// A credential was refused, for one of a closed set of reasons.
+    /// A credential was refused.
     #[cfg(feature = "http")]
-    pub(crate) fn refused(&self, reason: &'static str) {
-        add(&self.0.authentication, reason, |_| "more");
+    pub(crate) fn refused(&self, failure: AuthFailure) {
+        self.0.authentication[failure as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a stream until it is dropped.
@@ -156,17 +165,4 @@ impl Executions {
             durations: Histogram::default(),
         }
     }
-}
-
-/// Counts one, under a name for all that is left once there are too many.
-#[cfg(feature = "http")]
-fn add<K: Ord + Copy>(counted: &Mutex<BTreeMap<K, u64>>, key: K, more: impl FnOnce(K) -> K) {
-    let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = if counted.len() < MAX_SERIES || counted.contains_key(&key) { key } else { more(key) };
-    *counted.entry(key).or_default() += 1;
-}
-
-fn snapshot<K: Ord + Copy>(counted: &Mutex<BTreeMap<K, u64>>) -> Vec<(K, u64)> {
-    let counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
-    counted.iter().map(|(key, count)| (*key, *count)).collect()
 }

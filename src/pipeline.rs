@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) resources: Resources,
     pub(crate) abandoned: Abandoned,
     pub(crate) meters: Meters,
+    #[cfg(feature = "http")]
+    pub(crate) tail: crate::tail::Tail,
     pub(crate) probe: Option<StageProbe>,
 }
 

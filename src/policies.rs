@@ -85,7 +85,8 @@ impl Tried {
 }
 
 /// What a change of the policies did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PolicyReload {
     /// The active set's hash.
     pub hash: String,

@@ -58,7 +58,7 @@ pub struct AuditQuery {
 }
 
 /// Some events, in the order of the log.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditPage {
     /// May be none although there are more to come: a page searches a bounded part of the log.
@@ -83,6 +83,39 @@ pub struct StoredEvent {
 impl Serialize for StoredEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         RawValue::from_string(self.text()).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl schemars::JsonSchema for StoredEvent {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "AuditEvent".into()
+    }
+
+    /// What all types have. An event that would be too large is cut down to this.
+    fn json_schema(types: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let surface = types.subschema_for::<crate::Surface>();
+        let at = types.subschema_for::<Timestamp>();
+        schemars::json_schema!({
+            "description": "An event as it is stored, and its place in the log.",
+            "type": "object",
+            "required": ["seq", "id", "at", "type", "tenant", "surface"],
+            "properties": {
+                "seq": {"type": "integer", "minimum": 1},
+                "id": {"type": "string"},
+                "at": at,
+                "type": {"type": "string"},
+                "tenant": {"type": "string"},
+                "surface": surface,
+                "actor": types.subschema_for::<crate::ActorRef>(),
+                "client": {"type": "string"},
+                "executionId": {"type": "string"},
+                "capabilityId": {"type": "string"},
+                "correlationId": {"type": "string"},
+                "inputHash": {"type": "string"},
+                "policyHash": {"type": "string"},
+                "data": {"type": "object"},
+            },
+        })
     }
 }
 

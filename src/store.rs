@@ -27,6 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
@@ -118,6 +120,7 @@ struct Shared {
     generation: AtomicI64,
     /// Since when the writer has had something that is not on record, in microseconds of wall-clock time; 0 if nothing.
     behind: AtomicI64,
+    head: watch::Sender<i64>,
 }
 
 impl Shared {
@@ -145,6 +148,15 @@ impl Shared {
     /// Generations only grow, and answers may come out of order.
     fn saw(&self, generation: i64) {
         self.generation.fetch_max(generation, Ordering::AcqRel);
+    }
+
+    /// The log only grows, and answers may come out of order.
+    fn grew(&self, seq: i64) {
+        self.head.send_if_modified(|it| {
+            let grew = seq > *it;
+            *it = seq.max(*it);
+            grew
+        });
     }
 }
 
@@ -200,6 +212,7 @@ impl Store {
             probe,
             generation: AtomicI64::new(0),
             behind: AtomicI64::new(0),
+            head: watch::Sender::new(0),
         };
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
@@ -309,6 +322,12 @@ impl Store {
         self.readers.approval(id).await
     }
 
+    /// Where an approval stands now, and when it expires.
+    #[cfg(feature = "http")]
+    pub(crate) async fn standing(&self, id: &ApprovalId) -> Result<Option<(ApprovalState, Timestamp)>, StoreError> {
+        self.readers.standing(id).await
+    }
+
     /// The latest request for this call (APR-9): either hash equal is the same call (IDM-3).
     pub(crate) async fn approval_of_call(
         &self,
@@ -346,7 +365,7 @@ impl Store {
 
     /// The place of the last event.
     pub(crate) async fn end(&self) -> Result<i64, StoreError> {
-        self.readers.end().await
+        self.readers.last().await
     }
 
     /// What operators count. What the database does not tell is left out, and logged.
@@ -391,6 +410,26 @@ impl Store {
     /// The hashes of copies that begin so, the latest active one first.
     pub(crate) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.readers.copies(prefix, limit).await
+    }
+
+    /// How long the log is, as far as this process has heard: its own commits at once, others' when it last looked.
+    #[cfg(feature = "http")]
+    pub(crate) fn head(&self) -> watch::Receiver<i64> {
+        self.shared.head.subscribe()
+    }
+
+    /// Looks how long the log is, whoever wrote it, and tells whoever follows [`Self::head`].
+    #[cfg(feature = "http")]
+    pub(crate) async fn look(&self) -> Result<i64, StoreError> {
+        let seq = self.readers.last().await?;
+        self.shared.grew(seq);
+        Ok(seq)
+    }
+
+    /// Writes something that changes nothing: the lease, renewed before it is due.
+    #[cfg(feature = "http")]
+    pub(crate) async fn try_write(&self) -> Result<(), StoreError> {
+        self.renew().await
     }
 
     /// What this process is called, and the token that fires when its lease is lost, as a pair: take it once for an

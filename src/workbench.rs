@@ -52,7 +52,9 @@ pub(crate) use self::explain::{Approving, life};
 pub(crate) use self::given::ActorGiven;
 #[cfg(feature = "prove")]
 pub(crate) use self::invariants::{Answer as Proved, Statements};
+#[cfg(feature = "cli")]
 pub(crate) use self::judge::{Question, Word};
+pub(crate) use self::posed::QUESTION;
 #[cfg(feature = "cli")]
 pub(crate) use self::junit::junit;
 #[cfg(feature = "cli")]

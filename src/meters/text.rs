@@ -1,7 +1,7 @@
 //! The metrics as text: names, help, labels. Names never change their meaning.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::collector::Collector;
@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::{Counted, Histogram, snapshot};
+use super::{Counted, Histogram};
 use crate::outcome::ErrorCode;
 use crate::stage::Stage;
 use crate::store::Figures;
@@ -131,15 +131,19 @@ impl Scrape {
     fn http(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "HTTP requests that were answered, by method, route and status.";
         let mut metric = to.encode_descriptor("http_requests", help, None, MetricType::Counter)?;
-        for ((method, route, status), count) in snapshot(&self.counted.requests) {
+        let requests = self.counted.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for ((method, route, status), count) in requests {
             let status = status.to_string();
             let labels = [("method", method), ("route", route), ("status", &*status)];
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
         }
-        let help = "Credentials that were refused, by reason.";
-        let mut metric = to.encode_descriptor("auth_failures", help, None, MetricType::Counter)?;
-        for (reason, count) in snapshot(&self.counted.authentication) {
-            metric.encode_family(&[("reason", reason)])?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        #[cfg(feature = "http")]
+        {
+            let help = "Credentials that were refused, by reason.";
+            let mut metric = to.encode_descriptor("auth_failures", help, None, MetricType::Counter)?;
+            for (failure, count) in crate::auth::AuthFailure::ALL.iter().zip(&self.counted.authentication) {
+                counter(&mut metric, [("reason", &*failure.to_string())], count)?;
+            }
         }
         let streams = self.counted.streams.load(Ordering::Relaxed);
         gauge(to, "http_streams", "Streams of events that are open.", count(usize::try_from(streams).unwrap_or(0)))

@@ -12,32 +12,32 @@ use crate::store::{Readers, StoreError};
 const MAX: usize = 1_000;
 
 /// One change of the active policy set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyActivation {
     /// Counts the changes from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// When.
     pub at: Timestamp,
     /// The set that became active.
     pub policy_hash: String,
     /// The one before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_hash: Option<String>,
     /// How many `.cedar` files it has.
     pub files: usize,
     /// How it came to be active.
     pub origin: PolicyOrigin,
     /// How it came in, if somebody brought it: a surface, or `cli`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
     /// Who brought it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorRef>,
     /// What is other than before; without any entry, the capabilities changed and not the policies. Absent if it is not
     /// known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<PolicyChanges>,
     /// Whether it is active now.
     pub active: bool,

@@ -93,6 +93,16 @@ impl Readers {
         Ok(self.approvals_by(sql::APPROVAL, &values![id]).await?.pop())
     }
 
+    #[cfg(feature = "http")]
+    pub(super) async fn standing(&self, id: &ApprovalId) -> Result<Option<(ApprovalState, Timestamp)>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> =
+            query(&mut link, sql::STANDING, self.now(), &values![id]).await.map_err(unavailable)?;
+        let Some((state, expires_at)) = rows.into_iter().next() else { return Ok(None) };
+        let state = ApprovalState::parse(&state).ok_or_else(|| unavailable(unreadable(&state)))?;
+        Ok(Some((state, Timestamp(expires_at))))
+    }
+
     pub(super) async fn approval_of_call(
         &self,
         slot: &str,
@@ -208,13 +218,6 @@ impl Readers {
         Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
     }
 
-    /// The place of the last event.
-    pub(crate) async fn end(&self) -> Result<i64, StoreError> {
-        let mut link = self.pool.acquire().await.map_err(unavailable)?;
-        let rows: Vec<(i64,)> = query(&mut link, sql::END, self.now(), &[]).await.map_err(unavailable)?;
-        Ok(rows.first().map_or(0, |it| it.0))
-    }
-
     pub(super) async fn pending(&self) -> Result<Vec<Pending>, StoreError> {
         let now = self.now();
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
@@ -261,6 +264,13 @@ impl Readers {
         let rows: Vec<(i64, String)> =
             query(&mut link, sql::LOADED, self.now(), &values![many(limit)]).await.map_err(unavailable)?;
         Ok(rows.into_iter().map(|it| it.1).collect())
+    }
+
+    /// The place of the last event.
+    pub(crate) async fn last(&self) -> Result<i64, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64,)> = query(&mut link, sql::LAST, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.first().map_or(0, |it| it.0))
     }
 
     /// Approvals with their decisions, as they stood at one instant.

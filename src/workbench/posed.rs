@@ -6,15 +6,14 @@ use super::case::{Asked, Case, Fault};
 use super::explain::explain;
 use super::{Cast, World};
 use crate::actor::Surface;
-use crate::canonical::{self, Segment};
 use crate::outcome::{Detail, Error};
 use crate::policies::PolicySets;
-use crate::policy::{ManageAction, did_you_mean};
+use crate::policy::ManageAction;
 use crate::rejection::Rejection;
 use crate::schema::Refused;
 
 /// The members of a question.
-const MEMBERS: [&str; 13] = [
+pub(crate) const QUESTION: [&str; 13] = [
     "actor",
     "approved",
     "approvedAt",
@@ -38,15 +37,17 @@ impl PolicySets {
     /// and who could approve. Nothing is run and nothing is looked up. Needs a permit for the Cedar action
     /// `read_policies`.
     ///
-    /// `question` is a JSON object with the members of a policy test's case in camelCase. Without an `actor` it is about
+    /// `question` has the members of a policy test's case, named by [`QUESTION`]. Without an `actor` it is about
     /// this party's own call, without `at` about now, without `surface` about `surface`.
     ///
     /// # Errors
     /// `POLICY_DENIED` without that permit; `INPUT_INVALID` for what asks nothing; `AUDIT_UNAVAILABLE` if the store is
     /// down.
-    pub(crate) async fn explain(&self, question: &str, surface: Surface) -> Result<Value, Error> {
+    pub(crate) async fn explain(&self, question: Map<String, Value>, surface: Surface) -> Result<Value, Error> {
         let loaded = self.allowed(ManageAction::ReadPolicies.as_str(), ManageAction::ReadPolicies).await?;
-        let case = read(question).map_err(|it| Rejection::InputInvalid(it).face())?;
+        let whole = Value::Object(question);
+        let case = serde_json::from_value::<Case>(whole.clone());
+        let case = case.map_err(|_| Rejection::InputInvalid(wrong(&whole)).face())?;
         let cast = Cast::from([(ASKER.to_owned(), self.identity.clone())]);
         let world = World { registry: std::sync::Arc::clone(&self.core.registry), cast };
         let case = if case.has_actor() { case } else { case.by(ASKER) };
@@ -64,30 +65,8 @@ impl PolicySets {
 
 /// A fault's help names what there is, never what was sent.
 fn refused(fault: &Fault) -> Error {
-    let refused = problem("", "question", None);
+    let refused = problem("", "question");
     Error { message: format!("The question asks nothing: {}.", fault.help), ..Rejection::InputInvalid(refused).face() }
-}
-
-fn read(text: &str) -> Result<Case, Refused> {
-    let value = canonical::parse(text).map_err(|faults| {
-        let outward: Vec<_> = faults.all.iter().map(|it| input(&place(it), it.kind.keyword(), None)).collect();
-        Refused { outward, paths: Vec::new(), well_formed: faults.well_formed }
-    })?;
-    let Value::Object(members) = value else { return Err(problem("", "type", None)) };
-    let unknown = members.keys().find(|it| !MEMBERS.contains(&it.as_str()));
-    if let Some(unknown) = unknown {
-        return Err(problem("", "additionalProperties", did_you_mean(unknown, MEMBERS)));
-    }
-    let whole = Value::Object(members);
-    serde_json::from_value(whole.clone()).map_err(|_| wrong(&whole))
-}
-
-/// The member that a fault is in: what is inside may be anybody's.
-fn place(fault: &canonical::Fault) -> String {
-    match fault.path.first() {
-        Some(Segment::Member(name)) if MEMBERS.contains(&name.as_str()) => format!("/{name}"),
-        Some(Segment::Member(_) | Segment::Index(_)) | None => String::new(),
-    }
 }
 
 /// The first member that does not fit by itself; the parser's own sentence would show its value.
@@ -98,13 +77,10 @@ fn wrong(whole: &Value) -> Refused {
         serde_json::from_value::<Case>(Value::Object(alone)).is_ok()
     };
     let path = members.into_iter().find(|it| !fits(it)).map(|it| format!("/{}", it.0));
-    problem(&path.unwrap_or_default(), "type", None)
+    problem(&path.unwrap_or_default(), "type")
 }
 
-fn problem(path: &str, keyword: &str, nearest: Option<String>) -> Refused {
-    Refused { outward: vec![input(path, keyword, nearest)], paths: Vec::new(), well_formed: true }
-}
-
-fn input(path: &str, keyword: &str, nearest: Option<String>) -> Detail {
-    Detail::Input { path: path.to_owned(), keyword: keyword.to_owned(), nearest }
+fn problem(path: &str, keyword: &str) -> Refused {
+    let detail = Detail::Input { path: path.to_owned(), keyword: keyword.to_owned(), nearest: None };
+    Refused { outward: vec![detail], paths: Vec::new(), well_formed: true }
 }

@@ -56,7 +56,7 @@ async fn watch(source: &Source, lines: Lines) -> Result<Asked<Exit>, Failure> {
 async fn here(source: &Source, core: &Core, lines: Lines) -> Result<Asked<Exit>, Failure> {
     let failed = |it| Failure::of_trail(&it);
     let readers = core.store.readers();
-    let after_seq = readers.end().await.map_err(failed)?;
+    let after_seq = readers.last().await.map_err(failed)?;
     let mut filter = EventFilter { approvals: true, after_seq, ..EventFilter::default() };
     if let ControlFlow::Break(ended) = first(source, lines).await? {
         return Ok(ended);

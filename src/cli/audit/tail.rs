@@ -55,7 +55,7 @@ pub(super) async fn run(args: &AuditTail) -> Result<Answer, Failure> {
 
 async fn here(log: &Log, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, StoreError> {
     let readers = log.records.readers();
-    let end = readers.end().await?;
+    let end = readers.last().await?;
     let filter = EventFilter { tenant: log.tenant(), ..of(&args.about, 0) };
     let count = usize::try_from(args.lines).unwrap_or(usize::MAX);
     let last = EventFilter { last: true, up_to: Some(end), ..filter.clone() };

@@ -97,9 +97,6 @@ pub(crate) const EVENTS_OF_APPROVALS: &str = events!(
     ORDER BY e.seq LIMIT $10"
 );
 
-/// The end of the log.
-pub(crate) const END: &str = "SELECT seq FROM audit_head";
-
 /// Pending requests by capability: how many, and when the oldest was filed.
 pub(crate) const PENDING: &str = "
     SELECT a.capability, COUNT(*), MIN(a.filed_at) FROM approval a WHERE a.state = 'pending' AND a.expires_at > {now}
@@ -124,3 +121,13 @@ pub(crate) const COPIES: &str = "
 /// $2 how many: the events of loading, the latest first.
 pub(crate) const LOADED: &str =
     "SELECT e.seq, e.body FROM audit_event e WHERE e.type = 'policy.loaded' ORDER BY e.seq DESC LIMIT $2";
+
+/// How many events there are.
+pub(crate) const LAST: &str = "SELECT seq FROM audit_head";
+
+/// $2 approval: where it stands now, and when it expires.
+#[cfg(feature = "http")]
+pub(crate) const STANDING: &str = "
+    SELECT CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END,
+           a.expires_at
+    FROM approval a WHERE a.id = $2";
