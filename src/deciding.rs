@@ -256,9 +256,8 @@ impl Approvals {
         binding: &Binding,
         verdict: Verdict,
     ) -> Result<String, Rejection> {
-        let agreed = |kind: &str| {
-            record.decisions.iter().filter(|it| it.verdict == Verdict::Approve && it.kind == kind).count()
-        };
+        let agreed =
+            |kind: &str| record.decisions.iter().filter(|it| it.verdict == Verdict::Approve && it.kind == kind).count();
         let is_open = |it: &&Requirement| agreed(&it.kind) < usize::try_from(it.quorum).unwrap_or(usize::MAX);
         let mut open = binding.requirements.iter().filter(is_open);
         let (first, second) = (open.next().or_else(|| binding.requirements.first()), open.next());

@@ -36,7 +36,9 @@ mod tests {
     fn a_duration_is_one_number_and_one_unit() {
         let read = ["500ms", "30s", "5m", "2h", "7d", "0s"].map(|it| parse(it).map(|it| it.as_millis()));
         assert_eq!(read, [Some(500), Some(30_000), Some(300_000), Some(7_200_000), Some(604_800_000), Some(0)]);
-        for text in ["", "s", "30", "30 s", "-1s", "1.5s", "1m30s", "30S", "99999999999999999999s", "18446744073709551615d"] {
+        for text in
+            ["", "s", "30", "30 s", "-1s", "1.5s", "1m30s", "30S", "99999999999999999999s", "18446744073709551615d"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -8,6 +8,8 @@ compile_error!("countersign needs a store: enable the feature `sqlite`");
 
 mod batch;
 mod db;
+#[cfg(feature = "cli")]
+mod examine;
 mod job;
 mod lease;
 mod lock;
@@ -29,6 +31,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::examine::{Examined, examine};
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;

@@ -54,11 +54,11 @@ pub(crate) use self::given::ActorGiven;
 pub(crate) use self::invariants::{Answer as Proved, Statements};
 #[cfg(feature = "cli")]
 pub(crate) use self::judge::{Question, Word};
-pub(crate) use self::posed::QUESTION;
 #[cfg(feature = "cli")]
 pub(crate) use self::junit::junit;
 #[cfg(feature = "cli")]
 pub(crate) use self::matrix::{Cell, matrix, of_capability as matrix_of};
+pub(crate) use self::posed::QUESTION;
 #[cfg(feature = "cli")]
 pub(crate) use self::recorded::{Recorded, recorded};
 #[cfg(feature = "cli")]

@@ -1,16 +1,18 @@
 //! Commands and their flags.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit::HELP;
 use super::policy::Policy;
+use crate::config::LogFormat;
 use crate::secret::Secret;
-use crate::{ApprovalState, Surface, Timestamp};
+use crate::{ActorKind, ApprovalState, Surface, Timestamp};
 
 /// Stands between AI agents and an application's procedures: every call is checked, approved, recorded and run at most
-/// once. This binary carries the demo application, a support desk; start with `countersign demo`.
+/// once. This binary carries the demo application, a support desk; start with `countersign demo`, or `countersign serve`.
 #[derive(Debug, Parser)]
 #[command(name = "countersign", version, after_help = HELP, disable_help_subcommand = true)]
 pub(super) struct Cli {
@@ -37,6 +39,14 @@ pub(super) enum Command {
     Audit(Audit),
     /// Work on policies
     Policy(Policy),
+    /// Serve the HTTP API; without a configuration, the demo application on loopback
+    Serve(Serve),
+    /// Write a configuration and policies to begin with
+    Init(Init),
+    /// Look at everything that a server needs, and say what to do
+    Doctor(Doctor),
+    /// Make static tokens
+    Token(Token),
 }
 
 /// How the answer looks.
@@ -102,6 +112,99 @@ pub(super) struct As {
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// Which configuration a command works with.
+#[derive(Debug, Args)]
+pub(super) struct Configured {
+    /// The configuration (default: `countersign.toml`, if it is there). `COUNTERSIGN_..` variables count before it
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    pub(super) config: Configured,
+    /// Where to listen, instead of what is configured (default 127.0.0.1:8080); port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) listen: Option<SocketAddr>,
+    /// The database, instead of the one that is configured (default sqlite:countersign.db)
+    #[arg(long, value_name = "URL")]
+    pub(super) db: Option<String>,
+    /// The demo application, without any file, on loopback, with the tokens demo-dana, demo-priya, demo-omar, demo-nightly
+    #[arg(long, conflicts_with = "config")]
+    pub(super) demo: bool,
+    /// How log lines look, instead of what is configured: text or json
+    #[arg(long, value_name = "FORMAT", value_parser = log_format)]
+    pub(super) log_format: Option<LogFormat>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// Where to write; it is made if it is not there
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(super) dir: PathBuf,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    #[command(flatten)]
+    pub(super) config: Configured,
+    /// The database, instead of the one that is configured
+    #[arg(long, value_name = "URL")]
+    pub(super) db: Option<String>,
+    /// Ask the server that runs here whether it is ready, and look at nothing else
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "db"])]
+    pub(super) running: Option<url::Url>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Token {
+    #[command(subcommand)]
+    pub(super) command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenCommand {
+    /// Make one: it is shown once, with what the configuration has of it
+    New(TokenNew),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TokenNew {
+    /// What people call the token (default: the id)
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// The id of the actor that it stands for (default: the name)
+    #[arg(long, value_name = "ID")]
+    pub(super) id: Option<String>,
+    /// What the actor is: user, service, automation or anonymous
+    #[arg(long, value_name = "KIND", value_parser = kind, default_value = "user")]
+    pub(super) kind: ActorKind,
+    /// A role that policies see; more than once
+    #[arg(long = "role", value_name = "ROLE")]
+    pub(super) roles: Vec<String>,
+    /// A scope of the token; more than once
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(super) scopes: Vec<String>,
+    /// Whose data the calls are about (default: `default`)
+    #[arg(long, value_name = "TENANT")]
+    pub(super) tenant: Option<String>,
+    /// It is a person's own, who may decide approvals with it
+    #[arg(long)]
+    pub(super) human: bool,
+    /// Put the block at the end of this configuration, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) append: Option<PathBuf>,
     #[command(flatten)]
     pub(super) format: Format,
 }
@@ -426,6 +529,10 @@ impl Command {
                 AuditCommand::Tail(it) => &it.place.format,
             },
             Self::Policy(it) => it.format(),
+            Self::Serve(it) => &it.format,
+            Self::Init(it) => &it.format,
+            Self::Doctor(it) => &it.format,
+            Self::Token(Token { command: TokenCommand::New(it) }) => &it.format,
         };
         format.json
     }
@@ -439,6 +546,19 @@ pub(super) fn json_is_wanted() -> bool {
 pub(super) fn surface(text: &str) -> Result<Surface, String> {
     let found = Surface::ALL.into_iter().find(|it| it.as_str() == text);
     found.ok_or_else(|| "it is one of direct, http, mcp, workflow, test".to_owned())
+}
+
+fn kind(text: &str) -> Result<ActorKind, String> {
+    let found = ActorKind::ALL.into_iter().find(|it| it.as_str() == text);
+    found.ok_or_else(|| "it is one of user, service, automation, anonymous".to_owned())
+}
+
+fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("it is text or json".to_owned()),
+    }
 }
 
 fn state(text: &str) -> Result<ApprovalState, String> {

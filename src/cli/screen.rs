@@ -44,11 +44,6 @@ impl Answer {
         Self { exit: Exit::Done, json, text: text.into(), refused: false, done: None }
     }
 
-    /// Nothing more: what was to be said was printed as it came.
-    pub(super) fn said(exit: Exit) -> Self {
-        Self { exit, json: String::new(), text: String::new(), refused: false, done: None }
-    }
-
     /// What was done before there was an answer to print.
     pub(super) fn having_done(self, what: impl Into<String>) -> Self {
         Self { done: Some(what.into()), ..self }
@@ -65,6 +60,11 @@ impl Answer {
         Self::new(Exit::of_code(error.code), &json, failed(error, next)).on_standard_error()
     }
 
+    /// Nothing to be said at the end: it was said before.
+    pub(super) fn silent(exit: Exit) -> Self {
+        Self { exit, json: String::new(), text: String::new(), refused: false, done: None }
+    }
+
     /// The text goes to standard error.
     pub(super) fn on_standard_error(self) -> Self {
         Self { refused: true, ..self }
@@ -75,7 +75,11 @@ impl Answer {
             print_error(&self.text);
             return self.exit;
         }
-        let text = if json && !self.json.is_empty() { self.json + "\n" } else { self.text };
+        let text = match json {
+            true if self.json.is_empty() => String::new(),
+            true => self.json + "\n",
+            false => self.text,
+        };
         match (written(&text), self.done) {
             (Ok(_), _) => self.exit,
             (Err(error), None) => unwritten(&error),

@@ -41,7 +41,9 @@ pub(super) async fn resolve(
     let output = members.remove("output");
     let to = match (text_of(&members, "as")?, output) {
         (Some("completed"), output) => Resolution::Completed(output),
-        (Some("failed" | "not_executed"), Some(_)) => return Err(Problem::one("/output", "additionalProperties", None)),
+        (Some("failed" | "not_executed"), Some(_)) => {
+            return Err(Problem::one("/output", "additionalProperties", None));
+        }
         (Some("failed"), None) => Resolution::Failed,
         (Some("not_executed"), None) => Resolution::NotExecuted,
         (Some(_), _) => return Err(Problem::one("/as", "enum", None)),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, CONTENT_LENGTH,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL,
+    CONTENT_LENGTH, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -133,7 +133,8 @@ fn admit(app: &App, request: &Request, origin: &Origin) -> Admitted {
 
 /// What is too large for anybody, from the head alone.
 fn too_large(headers: &HeaderMap, target: usize) -> Option<Transport> {
-    if headers.len() > MAX_HEADERS || headers.iter().map(|(k, v)| k.as_str().len() + v.len() + 4).sum::<usize>() > MAX_HEADER_BYTES
+    if headers.len() > MAX_HEADERS
+        || headers.iter().map(|(k, v)| k.as_str().len() + v.len() + 4).sum::<usize>() > MAX_HEADER_BYTES
     {
         return Some(Transport::HeadersTooLarge);
     }
@@ -166,9 +167,7 @@ fn traceparent(headers: &HeaderMap) -> Option<(&str, &str)> {
     let text = headers.get(TRACEPARENT)?.to_str().ok()?;
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let hex = |it: &str, length| {
-        it.len() == length && it.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-    };
+    let hex = |it: &str, length| it.len() == length && it.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     let named = |it: &str| it.bytes().any(|it| it != b'0');
     let shaped = hex(version, 2) && hex(trace, 32) && hex(parent, 16) && hex(flags, 2) && version != "ff";
     let whole = version != "00" || parts.next().is_none();
@@ -244,9 +243,8 @@ mod tests {
 
     #[test]
     fn a_request_has_its_own_id_or_a_new_one() {
-        let given = |text: &[u8]| {
-            request_id(&HeaderMap::from_iter([(REQUEST_ID, HeaderValue::from_bytes(text).unwrap())]))
-        };
+        let given =
+            |text: &[u8]| request_id(&HeaderMap::from_iter([(REQUEST_ID, HeaderValue::from_bytes(text).unwrap())]));
         assert_eq!(given(b"req-1"), "req-1");
         for odd in [&b""[..], b"a b", &[b'x'; 129], b"\xe4"] {
             assert_eq!(given(odd).len(), 22, "{odd:?}");

@@ -48,9 +48,7 @@ pub(super) fn is_ours(
     let mut given = headers.get_all(HOST).iter();
     let (Some(host), None) = (given.next(), given.next()) else { return false };
     let fits = |text: &str| {
-        Authority::parse(text).is_some_and(|it| {
-            is_known(&it, local, settings) || (any_address && it.ip().is_some())
-        })
+        Authority::parse(text).is_some_and(|it| is_known(&it, local, settings) || (any_address && it.ip().is_some()))
     };
     // An absolute target names the host a second time (RFC 9112, section 3.2.2).
     host.to_str().is_ok_and(fits) && uri.authority().is_none_or(|it| fits(it.as_str()))
@@ -109,7 +107,8 @@ mod tests {
     fn served(host: &str, at: &str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_str(host).unwrap());
-        let settings = HttpSettings { hosts: vec!["desk.example".into(), "api.example:8443".into()], ..Default::default() };
+        let settings =
+            HttpSettings { hosts: vec!["desk.example".into(), "api.example:8443".into()], ..Default::default() };
         is_ours(&headers, &Uri::from_static("/healthz"), at.parse().unwrap(), &settings, false)
     }
 
@@ -117,15 +116,40 @@ mod tests {
     fn r5_names_are_served_if_they_are_known_and_addresses_if_they_are_this_one() {
         let at = "10.0.0.5:8080";
         for host in [
-            "localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "10.0.0.5:8080",
-            "10.0.0.5", "desk.example", "Desk.Example:9", "api.example:8443",
+            "localhost",
+            "localhost:8080",
+            "LOCALHOST:1",
+            "127.0.0.1",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "10.0.0.5:8080",
+            "10.0.0.5",
+            "desk.example",
+            "Desk.Example:9",
+            "api.example:8443",
         ] {
             assert!(served(host, at), "{host}");
         }
         for host in [
-            "evil.example", "localhost.evil.example", "evil.example:8080", "10.0.0.6:8080", "10.0.0.5:8081", "api.example",
-            "api.example:80", "localhost@evil.example", "evil.example@localhost", "localhost:", "localhost:x", "", "[::1",
-            "127.1", "0x7f000001", "localhost.", "0.0.0.0:8080", "localhost, evil.example", "localhost:99999",
+            "evil.example",
+            "localhost.evil.example",
+            "evil.example:8080",
+            "10.0.0.6:8080",
+            "10.0.0.5:8081",
+            "api.example",
+            "api.example:80",
+            "localhost@evil.example",
+            "evil.example@localhost",
+            "localhost:",
+            "localhost:x",
+            "",
+            "[::1",
+            "127.1",
+            "0x7f000001",
+            "localhost.",
+            "0.0.0.0:8080",
+            "localhost, evil.example",
+            "localhost:99999",
         ] {
             assert!(!served(host, at), "{host}");
         }
@@ -158,7 +182,9 @@ mod tests {
     fn an_origin_is_scheme_host_and_port() {
         let fits = ["https://desk.example", "http://localhost:3000", "http://[::1]:3000"].map(is_origin);
         assert_eq!(fits, [true; 3]);
-        for text in ["null", "*", "https://*", "https://desk.example/", "HTTPS://desk.example", "https://Desk.example", ""] {
+        for text in
+            ["null", "*", "https://*", "https://desk.example/", "HTTPS://desk.example", "https://Desk.example", ""]
+        {
             assert!(!is_origin(text), "{text}");
         }
     }

@@ -16,8 +16,8 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::Response as Answer;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, Header, InfoBuilder, Object, ObjectBuilder, OpenApiBuilder, PathItem, PathsBuilder,
-    Ref, RefOr, Required, ResponseBuilder, Schema, Type,
+    ComponentsBuilder, ContentBuilder, Header, InfoBuilder, Object, ObjectBuilder, OpenApiBuilder, PathItem,
+    PathsBuilder, Ref, RefOr, Required, ResponseBuilder, Schema, Type,
 };
 
 use self::operations::{Body, Described, Given, Kind, OPERATIONS, Where};
@@ -34,9 +34,9 @@ pub(super) async fn document() -> Response {
 
 /// The whole description.
 fn described() -> Value {
-    let paths = OPERATIONS.iter().fold(PathsBuilder::new(), |paths, it| {
-        paths.path(it.path, PathItem::new(it.method.clone(), operation(it)))
-    });
+    let paths = OPERATIONS
+        .iter()
+        .fold(PathsBuilder::new(), |paths, it| paths.path(it.path, PathItem::new(it.method.clone(), operation(it))));
     let about = "Lets AI agents request an application's capabilities, and people decide about them. Every call passes one \
                  pipeline; every error is `application/problem+json` with a stable code.";
     let info = InfoBuilder::new().title("Countersign").version(env!("CARGO_PKG_VERSION")).description(Some(about));

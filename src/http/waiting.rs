@@ -36,7 +36,14 @@ impl Waiting {
     /// of the wait, and of the server, decides nothing: the outcome stays what it was.
     ///
     /// Whoever hangs up meanwhile resumes nothing; what was approved waits for them.
-    pub(super) async fn hold(self, app: &App, caller: &Caller, place: &Place, mut outcome: Outcome, id: Option<&str>) -> Outcome {
+    pub(super) async fn hold(
+        self,
+        app: &App,
+        caller: &Caller,
+        place: &Place,
+        mut outcome: Outcome,
+        id: Option<&str>,
+    ) -> Outcome {
         let core = &app.gateway.core;
         let mut lapse = std::pin::pin!(core.clock.sleep(self.wait.length()));
         let mut last: Option<ApprovalId> = id.map(Into::into);

@@ -123,7 +123,7 @@ pub(super) async fn look(path: &Path) -> Result<Option<SqliteConnectOptions>, Op
         }
         found => found.map(|it| (plain, it)),
     };
-    let known = known_version();
+    let known = known_schema();
     match looked? {
         (_, Some(found)) if found > known => Err(OpenError::NewerSchema { path: path.to_owned(), found, known }),
         (options, Some(found)) if found == known => Ok(Some(options)),
@@ -157,9 +157,7 @@ async fn version(options: &SqliteConnectOptions, path: &Path) -> Result<Option<i
 
 /// False for an empty file.
 async fn is_ours(link: &mut SqliteConnection, path: &Path) -> Result<bool, OpenError> {
-    let count = "SELECT COUNT(*), COUNT(CASE WHEN name = '_sqlx_migrations' THEN 1 END) FROM sqlite_master";
-    let found = sqlx::query_as(count).fetch_one(link).await;
-    let (tables, ours): (i64, i64) = found.map_err(|it| OpenError::database(path, it))?;
+    let (tables, ours) = tables(link).await.map_err(|it| OpenError::database(path, it))?;
     if tables > 0 && ours == 0 { Err(OpenError::Foreign(path.to_owned())) } else { Ok(ours > 0) }
 }
 
@@ -189,12 +187,19 @@ async fn set_up(link: &mut SqliteConnection, path: &Path, source: &KeySource) ->
     find_key(link, path, source).await
 }
 
-fn known_version() -> i64 {
+/// How many tables and indexes there are, and whether one of them is that of our migrations.
+pub(super) async fn tables(link: &mut SqliteConnection) -> Result<(i64, i64), sqlx::Error> {
+    let count = "SELECT COUNT(*), COUNT(CASE WHEN name = '_sqlx_migrations' THEN 1 END) FROM sqlite_master";
+    sqlx::query_as(count).fetch_one(link).await
+}
+
+/// The number of the last migration that this version knows.
+pub(super) fn known_schema() -> i64 {
     MIGRATIONS.iter().map(|it| it.version).max().unwrap_or(0)
 }
 
 fn migration(path: &Path, error: MigrateError) -> OpenError {
-    let known = known_version();
+    let known = known_schema();
     match error {
         MigrateError::VersionMissing(found) => OpenError::NewerSchema { path: path.to_owned(), found, known },
         MigrateError::VersionMismatch(_) => OpenError::ChangedSchema(path.to_owned()),
@@ -206,9 +211,7 @@ fn migration(path: &Path, error: MigrateError) -> OpenError {
 /// The key, checked against what the database remembers of it.
 async fn find_key(link: &mut SqliteConnection, path: &Path, source: &KeySource) -> Result<Key, OpenError> {
     let failed = |it| OpenError::database(path, it);
-    let stored = "SELECT value FROM setting WHERE name = 'key_check'";
-    let stored: Option<(String,)> = sqlx::query_as(stored).fetch_optional(&mut *link).await.map_err(failed)?;
-    let (seq,): (i64,) = sqlx::query_as("SELECT seq FROM audit_head").fetch_one(&mut *link).await.map_err(failed)?;
+    let (stored, seq) = remembered(link).await.map_err(failed)?;
     let key = match source {
         KeySource::Bytes(bytes) => Key::new(*bytes),
         // Nothing was recorded yet, so nothing was sealed either: a new key does no harm.
@@ -216,7 +219,7 @@ async fn find_key(link: &mut SqliteConnection, path: &Path, source: &KeySource) 
     };
     let check = key.check();
     match stored {
-        Some((stored,)) if stored == check => return Ok(key),
+        Some(stored) if stored == check => return Ok(key),
         Some(_) if seq > 0 => return Err(OpenError::KeyWrong(path.to_owned())),
         Some(_) | None => {}
     }
@@ -224,6 +227,29 @@ async fn find_key(link: &mut SqliteConnection, path: &Path, source: &KeySource) 
         "INSERT INTO setting (name, value) VALUES ('key_check', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
     sqlx::query(remember).bind(check).execute(link).await.map_err(failed)?;
     Ok(key)
+}
+
+/// What the database remembers of its key, and how many events it has.
+async fn remembered(link: &mut SqliteConnection) -> Result<(Option<String>, i64), sqlx::Error> {
+    let stored = "SELECT value FROM setting WHERE name = 'key_check'";
+    let stored: Option<(String,)> = sqlx::query_as(stored).fetch_optional(&mut *link).await?;
+    let (seq,): (i64,) = sqlx::query_as("SELECT seq FROM audit_head").fetch_one(link).await?;
+    Ok((stored.map(|it| it.0), seq))
+}
+
+/// Whether the key is there and the right one; makes none.
+#[cfg(feature = "cli")]
+pub(super) async fn check_key(link: &mut SqliteConnection, path: &Path) -> Result<(), OpenError> {
+    let (stored, seq) = remembered(link).await.map_err(|it| OpenError::database(path, it))?;
+    let file = beside(path, ".key");
+    if seq == 0 && !file.exists() {
+        return Ok(()); // nothing was sealed, and the first start makes one
+    }
+    let key = key_file(&file, false)?;
+    match stored {
+        Some(stored) if stored != key.check() && seq > 0 => Err(OpenError::KeyWrong(path.to_owned())),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn key_file(path: &Path, may_create: bool) -> Result<Key, OpenError> {

@@ -39,7 +39,7 @@ pub(super) async fn run(who: &As, place: &Place) -> Result<Answer, Failure> {
     };
     source.close().await;
     Ok(match ended? {
-        Ok(exit) => Answer::said(exit),
+        Ok(exit) => Answer::silent(exit),
         Err(error) => Answer::refused(&error, side),
     })
 }

@@ -48,7 +48,7 @@ pub(super) async fn run(args: &AuditTail) -> Result<Answer, Failure> {
         },
     };
     Ok(match ended {
-        Ok(exit) => Answer::said(exit),
+        Ok(exit) => Answer::silent(exit),
         Err(error) => Answer::refused(&error, side),
     })
 }

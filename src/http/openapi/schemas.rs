@@ -62,7 +62,8 @@ fn list(member: &str, of: &str) -> Value {
 }
 
 fn answers() -> Vec<(&'static str, Value)> {
-    let codes: Vec<_> = ErrorCode::ALL.iter().map(|it| it.as_str()).chain(Transport::ALL.map(Transport::as_str)).collect();
+    let codes: Vec<_> =
+        ErrorCode::ALL.iter().map(|it| it.as_str()).chain(Transport::ALL.map(Transport::as_str)).collect();
     let execution = json!({"allOf": [reference("ExecutionView")], "properties": {
         "output": {"description": "Redacted as today; absent if there is none, or it may not be seen today."},
     }});
@@ -93,7 +94,10 @@ fn answers() -> Vec<(&'static str, Value)> {
         ("Approvals", list("approvals", "ApprovalView")),
         ("Execution", execution),
         ("Explanation", explanation),
-        ("Health", json!({"type": "object", "required": ["status"], "properties": {"status": {"enum": ["ok", "ready"]}}})),
+        (
+            "Health",
+            json!({"type": "object", "required": ["status"], "properties": {"status": {"enum": ["ok", "ready"]}}}),
+        ),
         ("Document", json!({"type": "object"})),
         ("Text", json!({"type": "string"})),
         ("AuditEvents", json!({"description": "Each `data` is an AuditEvent.", "type": "string"})),
@@ -132,41 +136,53 @@ fn closed(required: &[&str], properties: Value) -> Value {
 
 fn requests() -> Vec<(&'static str, Value)> {
     let name = json!({"type": "string", "minLength": 1, "maxLength": 512});
-    let actor = closed(&["id", "kind"], json!({
-        "id": name, "kind": reference("ActorKind"), "tenant": name, "issuer": {"type": "string"},
-        "roles": {"type": "array", "items": {"type": "string"}}, "scopes": {"type": "array", "items": {"type": "string"}},
-        "attributes": {"type": "object"},
-    }));
+    let actor = closed(
+        &["id", "kind"],
+        json!({
+            "id": name, "kind": reference("ActorKind"), "tenant": name, "issuer": {"type": "string"},
+            "roles": {"type": "array", "items": {"type": "string"}}, "scopes": {"type": "array", "items": {"type": "string"}},
+            "attributes": {"type": "object"},
+        }),
+    );
     let entity = closed(&["type", "id"], json!({"type": {"type": "string"}, "id": {"type": "string"}}));
     let mut whole = entity.clone();
     whole["properties"]["attributes"] = json!({"type": "object"});
     whole["properties"]["parents"] = json!({"type": "array", "items": entity});
     let actions = ManageAction::ALL.map(ManageAction::as_str);
-    let question = closed(&[], json!({
-        "actor": {"description": "On whose behalf; the party that asks, if left out.", "$ref": "#/components/schemas/Actor"},
-        "approved": {"description": "How many people approved, by type.", "type": "object",
-                     "additionalProperties": {"type": "integer", "minimum": 0, "maximum": u32::MAX}},
-        "approvedAt": {"type": "string", "format": "date-time"},
-        "at": {"description": "When; now, if left out.", "type": "string", "format": "date-time"},
-        "capability": {"type": "string"},
-        "client": name,
-        "entities": {"description": "What the application would give.", "type": "array", "items": whole},
-        "input": {"description": "The call's input; `{}` if left out."},
-        "manage": {"description": "A management action instead of a call.", "enum": actions},
-        "requester": {"description": "Whose request the action is about.", "$ref": "#/components/schemas/Actor"},
-        "requirement": {"description": "The type of approval that is decided.", "type": "string"},
-        "surface": reference("Surface"),
-        "tenant": name,
-    }));
-    let decision = closed(&["decision"], json!({
-        "decision": {"enum": ["approve", "reject"]},
-        "type": {"description": "May be left out when one is outstanding.", "type": "string"},
-        "comment": {"description": "For people to read; can be erased later.", "type": "string", "maxLength": 4096},
-    }));
-    let resolve = closed(&["as"], json!({
-        "as": {"enum": ["completed", "failed", "not_executed"]},
-        "output": {"description": "What repetitions get; only with `completed`."},
-    }));
+    let question = closed(
+        &[],
+        json!({
+            "actor": {"description": "On whose behalf; the party that asks, if left out.", "$ref": "#/components/schemas/Actor"},
+            "approved": {"description": "How many people approved, by type.", "type": "object",
+                         "additionalProperties": {"type": "integer", "minimum": 0, "maximum": u32::MAX}},
+            "approvedAt": {"type": "string", "format": "date-time"},
+            "at": {"description": "When; now, if left out.", "type": "string", "format": "date-time"},
+            "capability": {"type": "string"},
+            "client": name,
+            "entities": {"description": "What the application would give.", "type": "array", "items": whole},
+            "input": {"description": "The call's input; `{}` if left out."},
+            "manage": {"description": "A management action instead of a call.", "enum": actions},
+            "requester": {"description": "Whose request the action is about.", "$ref": "#/components/schemas/Actor"},
+            "requirement": {"description": "The type of approval that is decided.", "type": "string"},
+            "surface": reference("Surface"),
+            "tenant": name,
+        }),
+    );
+    let decision = closed(
+        &["decision"],
+        json!({
+            "decision": {"enum": ["approve", "reject"]},
+            "type": {"description": "May be left out when one is outstanding.", "type": "string"},
+            "comment": {"description": "For people to read; can be erased later.", "type": "string", "maxLength": 4096},
+        }),
+    );
+    let resolve = closed(
+        &["as"],
+        json!({
+            "as": {"enum": ["completed", "failed", "not_executed"]},
+            "output": {"description": "What repetitions get; only with `completed`."},
+        }),
+    );
     vec![
         ("Actor", actor),
         ("Call", closed(&["input"], json!({"input": {"description": "As the capability's schema wants it."}}))),
