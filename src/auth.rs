@@ -1,13 +1,27 @@
 //! Who a credential stands for: static tokens and JWTs of configured issuers. Bearer only (RFC 6750). Everything that an
 //! identity says comes from a verified credential (INV-3).
 
+mod check;
+mod claims;
 mod failure;
+mod issuer;
+mod jwk;
+mod jwt;
+mod keys;
+mod mapping;
+mod recorded;
 mod settings;
 mod token;
 
 use std::path::Path;
 
+use futures_util::future::join_all;
+
 pub(crate) use self::failure::AuthFailure;
+use self::issuer::Issuer;
+use self::jwt::Jwt;
+pub(crate) use self::keys::{KeysReport, NoKeys};
+pub(crate) use self::recorded::Failures;
 pub use self::settings::{AuthSettings, ClaimSettings, IssuerSettings, TokenSettings};
 use self::token::Tokens;
 use crate::Identity;
@@ -21,6 +35,7 @@ const MAX_TOKEN: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Auth {
     tokens: Tokens,
+    issuers: Vec<Issuer>,
     clock: Clock,
 }
 
@@ -60,14 +75,18 @@ impl Auth {
     /// # Errors
     /// Every problem at once, each with what to do.
     pub(crate) async fn open(settings: &AuthSettings, base: &Path, clock: Clock) -> Result<Self, Vec<Problem>> {
-        let _ = base;
-        let (tokens, problems) = Tokens::new(&settings.tokens);
-        if problems.is_empty() { Ok(Self { tokens, clock }) } else { Err(problems) }
+        let (tokens, mut problems) = Tokens::new(&settings.tokens);
+        let (issuers, found) = check::issuers(&settings.issuers, base, &clock);
+        problems.extend(found);
+        // Those that cannot be reached are logged: they may come later than this server.
+        join_all(issuers.iter().map(|it| it.keys.refresh(0))).await;
+        problems.extend(check::key_files(&issuers));
+        if problems.is_empty() { Ok(Self { tokens, issuers, clock }) } else { Err(problems) }
     }
 
     /// Whether no credential at all would be taken.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tokens.is_empty()
+        self.tokens.is_empty() && self.issuers.is_empty()
     }
 
     /// Verifies the one value of a request's `Authorization` header. An empty value is a bad credential, none at all is
@@ -75,12 +94,24 @@ impl Auth {
     ///
     /// # Errors
     /// The class of what is wrong with it.
-    #[expect(clippy::unused_async, reason = "issuers' keys may have to be fetched")]
     pub(crate) async fn identify(&self, authorization: Option<&str>) -> Result<Credential, AuthFailure> {
         let Some(authorization) = authorization else { return Ok(Credential::none()) };
         let token = bearer(authorization).ok_or(AuthFailure::Malformed)?;
-        let known = self.tokens.find(token).ok_or(AuthFailure::UnknownToken)?;
-        if known.is_expired(self.clock.now()) { Err(AuthFailure::Expired) } else { Ok(known.clone()) }
+        let now = self.clock.now();
+        if let Some(known) = self.tokens.find(token) {
+            return if known.is_expired(now) { Err(AuthFailure::Expired) } else { Ok(known.clone()) };
+        }
+        if self.issuers.is_empty() {
+            return Err(AuthFailure::UnknownToken);
+        }
+        let token = Jwt::parse(token)?;
+        let issuer = self.issuers.iter().find(|it| token.issuer() == Some(&it.expected.issuer));
+        issuer.ok_or(AuthFailure::WrongIssuer)?.credential(token, now).await
+    }
+
+    /// How things are with the keys of each issuer.
+    pub(crate) fn keys(&self) -> Vec<KeysReport> {
+        self.issuers.iter().map(|it| it.keys.report()).collect()
     }
 }
 

@@ -275,6 +275,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             stop: CancellationToken::new(),
             approver: self.approver,
             probe: self.probe,
+            #[cfg(feature = "http")]
+            auth_failures: crate::auth::Failures::default(),
         });
         if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
             spawn(reconciling::reconcile(Arc::downgrade(&core), self.sweep, core.clock.clone(), core.stop.clone()));

@@ -14,7 +14,7 @@ use serde::Deserialize;
 pub(crate) use self::document::toml_string;
 use self::document::{Document, PREFIX};
 use crate::auth::AuthSettings;
-use crate::builder::Problem;
+use crate::builder::{self, Problem};
 use crate::http::HttpSettings;
 use crate::manifest::ManifestSettings;
 use crate::notifications::NotificationSettings;
@@ -164,6 +164,12 @@ impl Config {
             Some(path) => format!("sqlite:{}", self.base.join(path).display()),
             None => url.to_owned(), // what is wrong with it, the engine says
         }
+    }
+
+    /// The file of the database.
+    pub(crate) fn database_path(&self) -> Result<PathBuf, Problem> {
+        builder::path(Some(&self.database_url()))
+            .map_err(|it| Problem::new("database", it.what, "write `sqlite:PATH`, say `sqlite:countersign.db`"))
     }
 
     /// Takes the database of a flag: its path counts from the working directory.

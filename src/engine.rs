@@ -137,6 +137,8 @@ impl<C: Send + Sync + 'static> Engine<C> {
             }
         }
         core.stop.cancel();
+        #[cfg(feature = "http")]
+        core.record_auth_failures().await;
         core.store.close(Duration::from_secs(5)).await;
     }
 }

@@ -20,7 +20,7 @@ use crate::stage::redaction::Stored;
 use crate::store::op::{End, ExecutionRecord, Reconcile};
 use crate::store::{EventFilter, Readers, StoreError};
 use crate::trail::{hashed, is_locator};
-use crate::{ApprovalId, CapabilityId, ExecutionId};
+use crate::{ApprovalId, CapabilityId, ExecutionId, Output};
 
 /// Executions as one party sees them.
 #[derive(Clone)]
@@ -109,6 +109,26 @@ impl Executions {
             Ok(view) => Ok(view),
             Err(rejection) => Err(self.denied(&policies, id, rejection).await),
         }
+    }
+
+    /// What a completed execution answered: to its requester only, and only if the same call would be allowed today
+    /// (EXE-11: stages 3 to 7 pass for the stored request, redacted as today). So it is there while an answer is kept,
+    /// which takes an idempotency key, and while its request is, which ends 24 h after the end of its approval; a call that
+    /// needed no approval is simply made again with its key.
+    ///
+    /// # Errors
+    /// As for [`Self::show`].
+    pub async fn output(&self, id: &str) -> Result<Option<Output>, Error> {
+        self.try_output(id).await.map_err(|it| it.face())
+    }
+
+    async fn try_output(&self, id: &str) -> Result<Option<Output>, Rejection> {
+        let actor = actor_of(&self.identity)?;
+        let record = if is_locator(id) { self.core.store.execution(&id.into()).await? } else { None };
+        let Some(record) = record.filter(|it| *it.tenant == *self.identity.tenant) else { return Ok(None) };
+        let requester = record.envelope.actor.as_ref();
+        let mine = requester.is_some_and(|it| it.id == actor.id && it.issuer == actor.issuer);
+        if mine { self.core.output_today(&self.identity, &record).await } else { Ok(None) }
     }
 
     async fn try_show(&self, id: &str) -> Result<ExecutionView, Rejection> {

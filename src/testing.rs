@@ -166,6 +166,11 @@ impl<C: Send + Sync + 'static> TestApp<C> {
         self.engine.executions(identity)
     }
 
+    /// Its gateway: for servers, which know no context type.
+    pub fn gateway(&self) -> Gateway {
+        self.gateway.clone()
+    }
+
     /// The engine itself.
     pub fn engine(&self) -> &Engine<C> {
         &self.engine

@@ -21,6 +21,7 @@ mod decisions;
 mod discovery;
 mod executions;
 mod handlers;
+mod http;
 mod idempotency;
 mod inline;
 mod input;

@@ -104,7 +104,7 @@ fn configured(args: &Serve) -> Result<Config, Vec<Problem>> {
 /// Checks everything that needs no database, and tells every problem at once.
 async fn ready(mut config: Config, is_demo: bool) -> Result<Ready, Failure> {
     let tokens = tokens::of_demo(&mut config, is_demo)?;
-    let mut problems = Vec::new();
+    let mut problems: Vec<Problem> = config.database_path().err().into_iter().collect();
     let application = application(&config).map_err(|it| problems.extend(it)).ok();
     let auth = Auth::open(&config.auth, config.base(), Clock::System).await.map_err(|it| problems.extend(it)).ok();
     match (application, auth) {

@@ -61,8 +61,10 @@ impl<'a> Document<'a> {
         if errors.is_empty() {
             return Ok(Self { file, text, root, variables: &[], removed: Vec::new() });
         }
-        let line = |error: &Error| line(text, error.span().unwrap_or_default().start);
-        Err(errors.iter().take(MAX_PROBLEMS).map(|it| problem::of_syntax(&file, line(it), it)).collect())
+        let lines = errors.iter().map(|it| (line(text, it.span().unwrap_or_default().start), it));
+        let mut lines: Vec<_> = lines.take(MAX_PROBLEMS).collect();
+        lines.sort_by_key(|it| it.0);
+        Err(lines.into_iter().map(|(line, it)| problem::of_syntax(&file, line, it)).collect())
     }
 
     /// Sets what variables say. What cannot be set is a problem.

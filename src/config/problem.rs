@@ -55,7 +55,8 @@ fn all(known: &[&str]) -> String {
 fn suggestion(origin: &Origin<'_>, keys: &[&str], name: &str, known: &[&str]) -> Option<String> {
     let close = known.iter().map(|it| (strsim::damerau_levenshtein(name, it), *it));
     let close = close.filter(|(distance, it)| *distance <= (it.len().max(name.len()) / 3).max(1));
-    let nearest = close.min_by_key(|it| it.0).map(|it| it.1);
+    let begun = known.iter().find(|it| name.len() >= 3 && it.starts_with(name)).copied();
+    let nearest = close.min_by_key(|it| it.0).map(|it| it.1).or(begun);
     let parents = keys.split_last().map_or(&[][..], |it| it.1);
     match (nearest, origin) {
         (Some(it), Origin::File { .. }) => Some(format!("did you mean `{it}`?")),
@@ -74,14 +75,19 @@ fn variable(parents: &[&str], name: &str) -> String {
     format!("{PREFIX}{}", path.join("__"))
 }
 
-/// serde's messages say what was found: `invalid type: string "..", expected ..`.
-fn without_value(message: &str) -> String {
-    for found in ["invalid type: string \"", "invalid value: string \""] {
-        if let (Some(kind), Some((_, expected))) = (found.strip_suffix(" \""), message.rsplit_once("\", expected "))
-            && message.starts_with(found)
-        {
-            return format!("{kind}, expected {expected}");
-        }
-    }
-    message.lines().next().unwrap_or_default().to_owned()
+/// serde's messages say what was found, `invalid type: string "..", expected ..`, and name types of Rust.
+fn without_value(given: &str) -> String {
+    let message = ["invalid type: string", "invalid value: string"].iter().find_map(|found| {
+        let (_, expected) = given.strip_prefix(found)?.rsplit_once("\", expected ")?;
+        Some(format!("{found}, expected {expected}"))
+    });
+    let message = message.unwrap_or_else(|| given.lines().next().unwrap_or_default().to_owned());
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message };
+    let expected = match expected {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, not below 0",
+        "i64" | "i32" | "i16" | "i8" => "a whole number",
+        "path string" | "a string" => "a text in quotes",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 
 use super::App;
 use super::problem::Problem;
-use crate::auth::Credential;
+use crate::auth::{AuthFailure, Credential};
 use crate::{Approvals, AuditLog, Caller, Executions, Identity, PolicySets};
 
 /// The party behind a request. Absent credentials are a party without an actor: what it asks for ends
@@ -54,7 +54,12 @@ impl FromRequestParts<Arc<App>> for Asking {
         let text = first.map(|it| if more { "" } else { it.to_str().unwrap_or_default() });
         match app.auth.identify(text).await {
             Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
-            Err(_failure) => Err(Problem::unauthenticated()),
+            Err(failure) => {
+                app.gateway.core.auth_failed(failure, app.surface).await;
+                // Whose keys could not be had may have a good one: it should not be thrown away.
+                let is_over = failure != AuthFailure::KeysUnavailable;
+                Err(if is_over { Problem::unauthenticated() } else { Problem::unavailable() })
+            }
         }
     }
 }

@@ -120,25 +120,83 @@ fn policies_that_do_not_load_are_told() {
     insta::assert_snapshot!(found(&shell, &[]), @"");
 }
 
-/// Answers one request with the key set of nobody, and this date.
-fn issuer(date: &'static str) -> (String, std::thread::JoinHandle<()>) {
+/// An issuer whose clock shows this date. It has one key, and answers as long as the process lives.
+fn issuer(date: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/keys", listener.local_addr().unwrap());
-    let serving = std::thread::spawn(move || {
-        for stream in listener.incoming().take(1) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]).unwrap();
-            let body = "{\"keys\":[]}";
-            write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-                 Connection: close\r\n\r\n{body}",
-                body.len()
-            )
-            .unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            // The key of RFC 8037, appendix A.2.
+            let body = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","use":"sig","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+            let head = "Content-Type: application/json\r\nConnection: close\r\n";
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\nDate: {date}\r\n{head}Content-Length: {}\r\n\r\n{body}", body.len());
         }
     });
-    (url, serving)
+    url
+}
+
+fn with_issuer(shell: &Shell, url: &str) {
+    shell.write(
+        "countersign.toml",
+        &format!(
+            "[[auth.issuers]]\nissuer = \"https://login.example\"\naudience = \"us\"\njwks_url = \"{url}\"\n\
+             algorithms = [\"EdDSA\"]\nkind = \"user\"\ntenant = \"acme\"\n"
+        ),
+    );
+}
+
+#[test]
+fn an_issuer_is_asked_and_its_clock_compared() {
+    let shell = Shell::new();
+    let now = String::from_utf8(std::process::Command::new("date").arg("-Ru").output().unwrap().stdout).unwrap();
+    with_issuer(&shell, &issuer(now.trim().to_owned()));
+    assert_eq!(found(&shell, &[]), "");
+    with_issuer(&shell, &issuer("Tue, 02 Jun 2099 12:00:00 GMT".to_owned()));
+    let told = found(&shell, &[]);
+    assert!(
+        told.starts_with("clock problem: https://login.example: it is 2099-06-02T12:00:00.000000Z there, and "),
+        "{told}"
+    );
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    with_issuer(&shell, &format!("http://{gone}/keys"));
+    let told = found(&shell, &[]);
+    assert!(told.contains("issuer problem: https://login.example: its keys cannot be fetched: "), "{told}");
+}
+
+#[test]
+fn an_address_that_is_not_free_is_told() {
+    let shell = Shell::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    shell.write("countersign.toml", &format!("[http]\nlisten = \"{address}\"\n[metrics]\nlisten = \"192.0.2.1:9\"\n"));
+    let ran = shell.run(&["doctor", "--json"]);
+    let all = ran.json()["findings"].as_array().unwrap().clone();
+    let of = |check: &str| all.iter().find(|it| it["check"] == check).unwrap().clone();
+    assert_eq!(of("listen")["state"], "note");
+    assert_eq!(of("listen")["what"], format!("something listens on {address}"));
+    assert_eq!(of("metrics")["state"], "problem");
+}
+
+#[cfg(unix)]
+#[test]
+fn secrets_are_there_and_nobody_elses_to_read() {
+    let shell = sound();
+    shell.write("open.secret", "canary-1");
+    shell.write("own.secret", "canary-2");
+    chmod(&shell, "open.secret", 0o644);
+    chmod(&shell, "own.secret", 0o600);
+    // Where sections refer to secrets is their own affair; each such table counts.
+    let text = std::fs::read_to_string(shell.path().join("countersign.toml")).unwrap();
+    let token = "name = \"x\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\nid = \"x\"\n\
+                 kind = \"user\"\n[auth.tokens.attributes]\n";
+    let refer = "a = { file = \"open.secret\" }\nb = { file = \"own.secret\" }\nc = { file = \"no.secret\" }\n\
+                 d = { env = \"COUNTERSIGN_NO_SUCH\" }\n";
+    shell.write("countersign.toml", &format!("{text}\n[[auth.tokens]]\n{token}{refer}"));
+    chmod(&shell, "countersign.toml", 0o644);
+    insta::assert_snapshot!(found(&shell, &[]), @"");
 }
 
 #[test]
@@ -147,5 +205,5 @@ fn a_report_is_for_machines_too() {
     let report: Value = shell.run(&["doctor", "--json"]).json();
     let first = &report["findings"][0];
     let members: Vec<&str> = first.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(members, ["check", "next", "state", "what"]);
+    assert_eq!(members, ["check", "state", "what", "next"]);
 }

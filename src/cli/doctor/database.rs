@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
 use crate::Problem;
-use crate::builder;
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::store::{Examined, OpenError, examine};
@@ -18,10 +17,10 @@ const LONG_LOG: u64 = 256 << 20;
 
 /// When its latest event was recorded.
 pub(super) async fn look(config: &Config, findings: &mut Vec<Finding>) -> Option<Timestamp> {
-    let path = match builder::path(Some(&config.database_url())) {
+    let path = match config.database_path() {
         Ok(path) => path,
         Err(problem) => {
-            findings.push(Finding::problem("database", problem));
+            findings.push(Finding::bad("database", problem.what, problem.fix));
             return None;
         }
     };

@@ -1,0 +1,4 @@
+//! The HTTP API over real sockets.
+
+mod harness;
+mod routes;
