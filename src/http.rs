@@ -36,6 +36,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use self::openapi::{description, listed as described};
 pub use self::settings::HttpSettings;
 use crate::auth::Auth;
 use crate::{Gateway, Surface};

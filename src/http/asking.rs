@@ -55,6 +55,7 @@ impl FromRequestParts<Arc<App>> for Asking {
         match app.auth.identify(text).await {
             Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
             Err(failure) => {
+                app.gateway.core.meters.refused(failure);
                 app.gateway.core.auth_failed(failure, app.surface).await;
                 // Whose keys could not be had may have a good one: it should not be thrown away.
                 let is_over = failure != AuthFailure::KeysUnavailable;

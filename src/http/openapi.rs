@@ -173,6 +173,12 @@ pub(super) fn route(path: &str) -> &'static str {
     OPERATIONS.iter().find(|it| it.path == path).map_or("none", |it| it.path)
 }
 
+/// The document, for tests.
+#[cfg(feature = "testing")]
+pub fn description() -> &'static str {
+    &DOCUMENT
+}
+
 /// Every route and method, for tests.
 #[cfg(feature = "testing")]
 pub fn listed() -> Vec<(&'static str, &'static str)> {

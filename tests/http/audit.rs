@@ -98,7 +98,8 @@ async fn whoever_policy_does_not_let_is_refused_on_record() {
     let denied = denied.iter().filter(|it| it.1.kind.name() == "management.denied");
     let told: Vec<_> = denied.map(|it| serde_json::to_value(&it.1.kind).unwrap()["data"].clone()).collect();
     let of = |code: &str| json!({"action": "read_audit", "code": code});
-    let codes = ["POLICY_DENIED", "POLICY_DENIED", "POLICY_DENIED", "POLICY_DENIED", "UNAUTHENTICATED", "UNAUTHENTICATED"];
+    let codes =
+        ["POLICY_DENIED", "POLICY_DENIED", "POLICY_DENIED", "POLICY_DENIED", "UNAUTHENTICATED", "UNAUTHENTICATED"];
     assert_eq!(told, codes.map(of));
 }
 

@@ -6,13 +6,21 @@ use countersign::PolicySource;
 use countersign::demo::{self, POLICIES};
 use countersign::http::metrics;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::harness::{Request, TestServer, refund};
 
 /// The demo, with managers who may read metrics.
 async fn server() -> TestServer {
     let policies = POLICIES.map(|(name, text)| {
-        (name.to_owned(), text.replace("Countersign::Action::\"read_audit\",", "Countersign::Action::\"read_audit\", Countersign::Action::\"read_metrics\","))
+        (
+            name.to_owned(),
+            text.replace(
+                "Countersign::Action::\"read_audit\",",
+                "Countersign::Action::\"read_audit\", Countersign::Action::\"read_metrics\",",
+            ),
+        )
     });
     TestServer::built(demo::builder().policies(PolicySource::Files(policies.to_vec())), |_| {}).await
 }
@@ -36,7 +44,10 @@ async fn executions_are_counted_by_capability_and_outcome_and_unknown_names_are_
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/plain; version=0.0.4; charset=utf-8")));
     let text = answer.text();
     insta::assert_snapshot!(samples(&text, "countersign_executions_total").join("\n"), @"");
-    assert_eq!(samples(&text, "countersign_approvals_pending{"), ["countersign_approvals_pending{capability=\"orders.refund\"} 1"]);
+    assert_eq!(
+        samples(&text, "countersign_approvals_pending{"),
+        ["countersign_approvals_pending{capability=\"orders.refund\"} 1"]
+    );
     assert!(!text.contains("canary"), "names of capabilities come from the registry");
     let again = server.get("demo-priya", "/metrics").await.text();
     assert_eq!(samples(&again, "countersign_executions_total"), samples(&text, "countersign_executions_total"));
@@ -79,8 +90,11 @@ async fn metrics_are_for_whom_policy_lets_and_need_no_store_to_be_told() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let alone = tokio::spawn(axum::serve(listener, metrics::router(server.app.gateway())).into_future());
-    let mut wire = super::harness::Wire::to(address).await;
-    wire.write(&Request::new("GET", "/metrics").bytes(address)).await;
-    assert_eq!(wire.answer().await.status, 200);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = Request::new("GET", "/metrics").header("Connection", "close").bytes(address);
+    stream.write_all(&request).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("countersign_store_readable 1.0"), "{text}");
     alone.abort();
 }

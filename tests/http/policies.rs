@@ -72,7 +72,10 @@ async fn the_files_are_loaded_again_and_bad_ones_are_told_with_their_places() {
     assert_eq!((&problems[0]["file"], &problems[0]["severity"]), (&json!("approvals.cedar"), &json!("error")));
     assert_eq!(server.app.engine().policy_hash(), after);
     let history = server.get("demo-priya", "/v1/policies?limit=1").await.json()["history"].clone();
-    assert_eq!((&history[0]["policyHash"], &history[0]["actor"]["id"], &history[0]["via"]), (&json!(after), &json!("priya"), &json!("http")));
+    assert_eq!(
+        (&history[0]["policyHash"], &history[0]["actor"]["id"], &history[0]["via"]),
+        (&json!(after), &json!("priya"), &json!("http"))
+    );
 }
 
 #[tokio::test]
@@ -85,18 +88,27 @@ async fn a_call_is_explained_as_it_would_come_out() {
         assert_eq!(explained.status, 200, "{explained:?}");
         let real = server.invoke("demo-dana", "orders.refund", &refund(cents)).await;
         let outcome = explained.json()["outcome"].as_str().unwrap().to_owned();
-        assert_eq!((outcome.as_str(), real.status), match cents {
-            1_900 => ("allow", 200),
-            64_900 => ("approval", 202),
-            _ => ("deny", 403),
-        });
+        assert_eq!(
+            (outcome.as_str(), real.status),
+            match cents {
+                1_900 => ("allow", 200),
+                64_900 => ("approval", 202),
+                _ => ("deny", 403),
+            }
+        );
     }
     let waits = ask(&server, question(64_900)).await.json();
     assert_eq!(waits["policies"], json!([{"effect": "gate", "id": "refunds-over-500-need-a-manager"}]));
     assert_eq!((&waits["surface"], &waits["at"]), (&json!("http"), &json!("2026-01-01T00:00:00.000000Z")));
-    assert_eq!((&waits["approvals"][0]["type"], &waits["approvals"][0]["people"]), (&json!("manager"), &json!([
-        {"name": "me", "may": true, "why": "permitted by managers-decide-what-needs-a-manager"}
-    ])));
+    assert_eq!(
+        (&waits["approvals"][0]["type"], &waits["approvals"][0]["people"]),
+        (
+            &json!("manager"),
+            &json!([
+                {"name": "me", "may": true, "why": "permitted by managers-decide-what-needs-a-manager"}
+            ])
+        )
+    );
     // Explaining runs nothing, and files nothing.
     assert_eq!(server.app.effects(), ["orders.refund #1"]);
 }

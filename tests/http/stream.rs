@@ -139,7 +139,8 @@ async fn a_stream_ends_when_its_reader_may_read_no_more() {
     let server = TestServer::new().await;
     let mut reader = Reader::of(&server, "demo-priya", EVENTS).await;
     reader.frame().await.unwrap();
-    let without = POLICIES.map(|(name, text)| (name.to_owned(), text.replace("Action::\"read_audit\",", "Action::\"read_metrics\",")));
+    let without = POLICIES
+        .map(|(name, text)| (name.to_owned(), text.replace("Action::\"read_audit\",", "Action::\"read_metrics\",")));
     let priya = demo::actor("priya").unwrap();
     server.app.engine().policies(priya).publish(PolicySource::Files(without.to_vec())).await.unwrap();
     read_an_order(&server).await;
