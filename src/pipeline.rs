@@ -68,12 +68,15 @@ impl Core {
     }
 
     async fn recorded(self: Arc<Self>, order: Order, context: Context) -> Recorded {
-        let mut trail = Trail::open(&self.clock, &self.ids, self.probe.clone(), &order.execution, &order.identity);
+        let trail = Trail::open(&self.clock, &self.ids, self.probe.clone(), &order.execution, &order.identity);
+        let mut trail = trail.metered(&self.meters);
         let recorded = match self.run(&mut trail, order, context).await {
             Ok(recorded) => recorded,
             Err(rejection) => record::refusal(&mut trail, rejection, &self.store, &self.clock).await,
         };
         trail.at(Stage::Reply);
+        let capability = trail.envelope().capability_id.as_deref().and_then(|it| self.registry.get(it));
+        self.meters.ended(capability.map(|it| it.handler), recorded.outcome(), trail.elapsed());
         recorded
     }
 

@@ -44,7 +44,6 @@ pub(crate) enum Transport {
 
 impl Transport {
     /// Every one, for the API's description.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the API's description"))]
     pub(crate) const ALL: [Self; 9] = [
         Self::RouteNotFound,
         Self::MethodNotAllowed,
@@ -72,7 +71,7 @@ impl Transport {
         }
     }
 
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::RouteNotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -241,6 +240,15 @@ impl Problem {
         Error { code, message, retryable: false, details: Vec::new() }.into()
     }
 
+    /// The same with one more member: a problem's type says what is there besides the usual ones (RFC 9457, section 3.2).
+    pub(super) fn with(self, name: &str, member: &impl Serialize) -> Response {
+        let mut document = serde_json::to_value(self.body()).unwrap_or_default();
+        document[name] = serde_json::to_value(member).unwrap_or_default();
+        let mut response = self.into_response();
+        *response.body_mut() = document.to_string().into();
+        response
+    }
+
     fn body(&self) -> Body<'_> {
         Body {
             kind: format!("urn:countersign:problem:{}", self.code),
@@ -370,7 +378,7 @@ mod tests {
         let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
         assert_eq!(
             (response.status(), &response.headers()[CONTENT_TYPE]),
-            (StatusCode::INTERNAL_SERVER_ERROR, PROBLEM)
+            (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)
         );
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert!(!String::from_utf8_lossy(&body).contains("canary"), "{body:?}");
