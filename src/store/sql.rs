@@ -21,11 +21,15 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+#[cfg(feature = "cli")]
+pub(super) use execution::EXECUTIONS_LATEST;
 pub(super) use ledger::{
     ANCHORED, BODIES, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS,
     LAST_CHECKPOINT, LEAVES, PUT_ANCHORED, PUT_CHECKPOINT, PUT_TILES, TILES,
 };
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
+#[cfg(feature = "cli")]
+pub(super) use read::APPROVALS_LATEST;
 #[cfg(feature = "http")]
 pub(super) use read::STANDING;
 pub(super) use read::{
