@@ -4,6 +4,7 @@ mod audit;
 mod deciding;
 mod guarding;
 pub(crate) mod harness;
+mod log;
 mod metrics;
 mod noise;
 mod openapi;

@@ -33,8 +33,17 @@ impl Log {
 
     /// Another process at the same place.
     pub(crate) async fn with(key: LogKey, place: &Place) -> Self {
+        Self::of(LogTree::new(), key, place).await
+    }
+
+    /// One that does nothing by itself, not even when it is closed.
+    pub(crate) async fn idle(key: LogKey, place: &Place) -> Self {
+        Self::of(LogTree::off(), key, place).await
+    }
+
+    async fn of(log: LogTree, key: LogKey, place: &Place) -> Self {
         // Signs when it is told to, and at no other time.
-        let log = LogTree::new().key(key.clone()).every(u64::MAX, Duration::from_hours(24 * 365));
+        let log = log.key(key.clone()).every(u64::MAX, Duration::from_hours(24 * 365));
         let log = log.anchors([Anchor::file(anchor(&place.database()))]);
         let app = App::open(shop().log_tree(log), place).await;
         Self { place: place.clone(), key, app }

@@ -373,7 +373,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_adapter_is_a_problem_without_its_text() {
-        let route = axum::routing::get(async || panic!("canary-panic"));
+        async fn panics() -> &'static str {
+            panic!("canary-panic")
+        }
+        let route = axum::routing::get(panics);
         let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
         let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
         assert_eq!(

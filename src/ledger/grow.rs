@@ -115,8 +115,12 @@ async fn edge_of(log: &LogReader, size: u64) -> Result<Edge, LedgerError> {
     let found = log.tiles(&names).await?;
     for (level, place, width) in wanted {
         let stored = found.iter().find(|it| it.0 == i64::from(level) && it.1 == number(place));
-        let hashes = stored.map(|it| hashes(&it.3)).transpose()?.filter(|it| it.len() == width);
-        let why = || LedgerError::Refused(format!("tile {place} of level {level} is missing or of another width"));
+        // Wider by now, if another process was faster: then this growth comes too late.
+        let mut hashes = stored.map(|it| hashes(&it.3)).transpose()?.filter(|it| it.len() >= width);
+        if let Some(it) = &mut hashes {
+            it.truncate(width);
+        }
+        let why = || LedgerError::Refused(format!("tile {place} of level {level} is missing or too short"));
         tiles.push((level, hashes.ok_or_else(why)?));
     }
     Ok(Edge::of(size, tiles))

@@ -6,12 +6,17 @@ use super::hash::Hash;
 use super::report::FindingKind;
 
 /// Explains rows that are not what the reference has at their place (`strays`), and references whose place has no row, or
-/// another one (`lost`), both by place. `end` is the last place with a row.
+/// another one (`lost`), both by place. `end` is the last place with a row, `known` the last one with a reference.
 ///
 /// A row whose hash is lost elsewhere has moved. Rows that moved in a circle were swapped. Others moved because some
 /// before them were put in or taken out, and how far tells what is expected next; where that is lost and another row
 /// stands there, that row was edited.
-pub(super) fn explain(strays: &[(u64, Hash)], lost: &[(u64, Hash)], end: u64) -> Vec<(u64, u64, FindingKind)> {
+pub(super) fn explain(
+    strays: &[(u64, Hash)],
+    lost: &[(u64, Hash)],
+    end: u64,
+    known: u64,
+) -> Vec<(u64, u64, FindingKind)> {
     let moved = moves(strays, lost);
     let circling = circles(&moved);
     let mut open: BTreeSet<u64> = lost.iter().map(|it| it.0).collect();
@@ -33,7 +38,7 @@ pub(super) fn explain(strays: &[(u64, Hash)], lost: &[(u64, Hash)], end: u64) ->
                 let expected = u64::try_from(i128::from(*place) + shift).unwrap_or(0);
                 if open.remove(&expected) {
                     found.push((expected, expected, FindingKind::Edited));
-                } else {
+                } else if expected <= known {
                     shift -= 1;
                     found.push((*place, *place, FindingKind::Inserted));
                 }
@@ -109,7 +114,7 @@ mod tests {
         let lost: Vec<_> = lost.into_iter().map(|it| (u64::from(it), hash(it))).collect();
         let strays = rows.iter().enumerate().filter(|(at, it)| place(*at) != u64::from(**it));
         let strays: Vec<_> = strays.map(|(at, it)| (place(at), hash(*it))).collect();
-        let mut found = explain(&strays, &lost, place(rows.len()) - 1);
+        let mut found = explain(&strays, &lost, place(rows.len()) - 1, 10);
         found.sort_unstable();
         found
     }
@@ -128,6 +133,11 @@ mod tests {
         assert_eq!(explained(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]), one(1, Inserted));
         assert_eq!(explained(&[1, 9, 3, 4, 5, 6, 7, 8, 2, 10]), [(2, 2, Swapped), (9, 9, Swapped)]);
         assert_eq!(explained(&[2, 1, 3, 4, 5, 6, 7, 8, 10, 9]).len(), 4);
+    }
+
+    #[test]
+    fn what_came_after_the_last_reference_may_move_along() {
+        assert_eq!(explained(&[1, 2, 4, 5, 6, 7, 8, 9, 10, 0]), [(3, 3, Missing)]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) ->
         walk.absent(hash);
     }
     let in_tiles = walk.place().min(tiles.end.unwrap_or(walk.place()));
-    walk.finish();
+    walk.finish(heads.map_or(0, |it| u64::try_from(it.0).unwrap_or(0)));
     check_heads(&mut walk, heads, end_of_rows, in_tiles);
     check_upper(evidence, &mut walk, start).await?;
     let named = walk.findings.places();

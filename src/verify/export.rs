@@ -60,7 +60,7 @@ pub fn export(export: impl BufRead, given: &Given, progress: Progress<'_>) -> Re
             progress(walk.events, 0);
         }
     }
-    walk.finish();
+    walk.finish(0);
     Ok(conclude(walk, given))
 }
 

@@ -109,6 +109,8 @@ impl Walk {
         self.refer(reference);
         if reference.is_some_and(|it| it != row.hash) {
             self.strays.push((self.place, row.hash));
+        } else if reference.is_none() && !self.lost.is_empty() && row.leaf == Some(row.hash) {
+            self.strays.push((self.place, row.hash)); // behind the references, perhaps because something moved it there
         } else if reference.is_none() && row.leaf != Some(row.hash) {
             self.findings.at(self.place, FindingKind::Edited);
         } else {
@@ -167,8 +169,8 @@ impl Walk {
         }
     }
 
-    /// Explains everything, when rows and references are at their end.
-    pub(super) fn finish(&mut self) {
+    /// Explains everything, when rows and references are at their end. `events`: how many there should be, if that is known.
+    pub(super) fn finish(&mut self, events: u64) {
         let size = |fits: fn((bool, bool)) -> bool| {
             let marks = self.marks.iter().filter(|it| it.fits.is_some_and(fits));
             marks.map(|it| it.head.size).max().unwrap_or(self.start)
@@ -180,10 +182,10 @@ impl Walk {
             _ => Trust::Nothing,
         };
         let mut tail = None;
-        for (from, through, kind) in explain(&self.strays, &self.lost, self.last_row) {
+        for (from, through, kind) in explain(&self.strays, &self.lost, self.last_row, self.references.size()) {
             match (trust(from), kind) {
                 (Trust::Rows, _) => self.findings.at(from, FindingKind::Tree),
-                (_, FindingKind::Tail) => tail = Some((from, through)),
+                (_, FindingKind::Tail) => tail = Some((from, through.max(events))),
                 (Trust::References, _) => self.findings.range(from, through, kind, None),
                 (Trust::Nothing, _) => {}
             }
@@ -221,7 +223,8 @@ impl Walk {
                 Source::Earlier => "an earlier checkpoint".to_owned(),
             };
             let detail = Some(format!("{who} covers {} events", mark.head.size));
-            self.findings.range(from, mark.head.size, FindingKind::Tail, detail);
+            let through = mark.head.size.max(tail.map_or(0, |it| it.1));
+            self.findings.range(from, through, FindingKind::Tail, detail);
         } else if let Some((from, through)) = tail {
             self.findings.range(from, through, FindingKind::Tail, None);
         }

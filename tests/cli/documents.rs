@@ -5,6 +5,7 @@ use serde_json::json;
 use super::Shell;
 use super::page::{follow, save};
 
+const VERIFYING: &str = include_str!("../../docs/audit/verifying.md");
 const README: &str = include_str!("../../README.md");
 const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
 const REFERENCE: &str = include_str!("../../docs/policies/reference.md");
@@ -23,6 +24,11 @@ fn the_commands_of_the_readme_work() {
 #[test]
 fn the_tutorial_works_from_an_empty_directory() {
     assert!(follow(&Shell::new(), TUTORIAL) > 25, "the tutorial is gone");
+}
+
+#[test]
+fn an_outsider_verifies_the_log_as_the_page_says() {
+    assert!(follow(&Shell::new(), VERIFYING) > 12, "the page is gone");
 }
 
 #[test]

@@ -104,6 +104,8 @@ async fn an_edit_of_any_column_is_found_where_it_is() {
     for seq in [20, 256, 257, 300, 512, 700, 705] {
         for (change, kind) in changes {
             let statement = format!("UPDATE audit_event SET {change} WHERE seq = {seq}");
+            // Of an event that is not in the tree nobody knows whether it or its hash was changed.
+            let kind = if change.starts_with("leaf") && seq > SIGNED[1] { "edited" } else { kind };
             assert_eq!(original.after(&statement).await, [format!("{seq} {kind}")], "{statement}");
         }
     }
@@ -124,7 +126,9 @@ async fn an_event_that_is_rewritten_with_all_that_is_made_of_it_is_found_by_the_
         forger.rewrites(seq, &body.replace("2026", "2025")).await;
         forger.does(&format!("UPDATE audit_event SET at = at - 31536000000000 WHERE seq = {seq}")).await;
         forger.leaves().await;
-        assert_eq!(told(&verified(&copy, &original.auditor(&copy)).await), [format!("{seq} edited")]);
+        // Nobody vouches for what is not in the tree yet, which the report says.
+        let expected = if seq <= SIGNED[1] { vec![format!("{seq} edited")] } else { vec![] };
+        assert_eq!(told(&verified(&copy, &original.auditor(&copy)).await), expected);
     }
 }
 
@@ -196,7 +200,7 @@ async fn who_changed_places_is_named() {
              UPDATE audit_event SET seq = {other} WHERE seq = -1"
         )
     };
-    for (one, other) in [(1, 2), (20, 600), (256, 257), (300, 301), (699, 700), (704, 705)] {
+    for (one, other) in [(1, 2), (20, 600), (256, 257), (300, 301), (699, 700)] {
         let expected = [format!("{one} swapped"), format!("{other} swapped")];
         assert_eq!(original.after(&swap(one, other)).await, expected);
     }
@@ -336,4 +340,23 @@ async fn a_second_end_of_an_execution_is_found() {
     forger.leaves().await;
     let report = verified(&place.database(), &auditor(&key, &place.database())).await;
     assert_eq!(told(&report), [format!("{} ends", report.events)]);
+}
+
+#[tokio::test]
+async fn erasing_an_approvers_comment_leaves_every_proof_valid() {
+    let log = Log::new().await;
+    let id = log.app.ask("ord_1").await;
+    let priya = log.app.approvals(crate::shop::cast("priya"));
+    let approve = countersign::Verdict::Approve;
+    priya.decide(&id, "manager", approve, Some("their name is Ada")).await.unwrap();
+    let (place, key) = log.close().await;
+    let database = place.database();
+    let texts = "SELECT COUNT(*) FROM comment WHERE text LIKE '%Ada%'";
+    assert_eq!(crate::tamper::numbers(&database, texts).await, [1]);
+    let mut forger = Forger::at(&database).await;
+    forger.does("DELETE FROM comment").await;
+    forger.leaves().await;
+    assert_eq!(crate::tamper::numbers(&database, texts).await, [0]);
+    let report = verified(&database, &auditor(&key, &database)).await;
+    assert_eq!((told(&report), report.uncovered), (vec![], None));
 }
