@@ -122,15 +122,19 @@ impl<C: Send + Sync + 'static> Engine<C> {
         self.core.policies.current().set.hash().to_string()
     }
 
-    /// Takes everything that is on record into the tree over the log and signs it, now rather than when that is due.
-    /// `None` if nothing is on record.
+    /// Takes everything that is on record into the tree over the log, signs it and hands it to the anchors, now rather than
+    /// when that is due. `None` if nothing is on record. An anchor that fails shows in [`Self::log_health`].
     ///
     /// # Errors
     /// Without a key ([`EngineBuilder::log_tree`]); if the log is not what was signed before, which nothing overrides; if
     /// the database is not available.
     pub async fn checkpoint(&self) -> Result<Option<Checkpoint>, LedgerError> {
         let Core { ledger, store, .. } = &*self.core;
-        ledger.checkpoint(store).await
+        let signed = ledger.checkpoint(store).await?;
+        for number in 0..ledger.anchors() {
+            ledger.anchor(number, store).await;
+        }
+        Ok(signed)
     }
 
     /// How the tree over the log and its anchors are doing.

@@ -11,6 +11,7 @@ mod health;
 mod key;
 mod nodes;
 mod note;
+#[cfg(feature = "cli")]
 mod proof;
 #[cfg(feature = "http")]
 mod settings;
@@ -65,8 +66,10 @@ pub struct LogTree {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogReaders {
     /// Checkpoints and hashes are for everybody.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for the HTTP API"))]
     pub(crate) everybody: bool,
     /// Whose members may read the entries of all tenants, if policy lets them read the trail.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for the HTTP API"))]
     pub(crate) tenant: Option<String>,
 }
 
@@ -167,6 +170,7 @@ pub(crate) struct Ledger {
     key: Option<LogKey>,
     every: (u64, Duration),
     anchors: Vec<Anchor>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for the HTTP API"))]
     readers: LogReaders,
     is_on: bool,
     state: Mutex<State>,

@@ -378,7 +378,7 @@ mod tests {
         }
         let route = axum::routing::get(panics);
         let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
-        let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
+        let response = router.oneshot(axum::extract::Request::new(axum::body::Body::empty())).await.unwrap();
         assert_eq!(
             (response.status(), &response.headers()[CONTENT_TYPE]),
             (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)

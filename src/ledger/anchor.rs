@@ -144,7 +144,7 @@ impl Anchor {
 
 impl Ledger {
     /// Hands an anchor what it has not got. False: it does not take it now.
-    pub(super) async fn anchor(&self, number: usize, store: &Store) -> bool {
+    pub(crate) async fn anchor(&self, number: usize, store: &Store) -> bool {
         let Some(anchor) = self.anchors.get(number) else { return true };
         let name = anchor.name();
         let failure = match self.hand_over(anchor, &name, store).await {

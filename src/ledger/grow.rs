@@ -42,7 +42,9 @@ impl Ledger {
             if store.ledger(Step::Grow { from, to, tiles }).await? {
                 state.edge = Some(edge);
                 if let Some(frontier) = &mut state.frontier {
-                    leaves.into_iter().for_each(|it| frontier.push(it));
+                    for leaf in leaves {
+                        frontier.push(leaf);
+                    }
                 }
             } else {
                 overtaken += 1;
@@ -67,7 +69,9 @@ impl Ledger {
         let Some(frontier) = &mut state.frontier else { return Ok(()) };
         while frontier.size() < in_tree {
             let portion = usize::try_from(in_tree - frontier.size()).unwrap_or(PORTION).min(PORTION);
-            leaves(log, frontier.size(), portion).await?.into_iter().for_each(|it| frontier.push(it));
+            for leaf in leaves(log, frontier.size(), portion).await? {
+                frontier.push(leaf);
+            }
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::id::random;
 const MAX_ORIGIN: usize = 255;
 
 /// What a statement of rotation begins with.
+#[cfg(feature = "cli")]
 const ROTATION: &str = "countersign key rotation v1";
 
 /// Why a text is no key.
@@ -37,6 +38,7 @@ pub enum KeyError {
 #[derive(Clone)]
 pub struct LogKey {
     signer: StandardSigner,
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "for the command line"))]
     text: String,
     public: String,
     earlier: Vec<String>,
@@ -90,6 +92,7 @@ impl LogKey {
     }
 
     /// The key file's text. A secret.
+    #[cfg(feature = "cli")]
     pub(crate) fn reveal(&self) -> String {
         let lines: Vec<_> = std::iter::once(&self.text).chain(&self.earlier).map(|it| format!("{it}\n")).collect();
         lines.concat()
@@ -111,6 +114,7 @@ impl LogKey {
     }
 
     /// Another key of the same log, and the statement with which each of the two vouches for the other.
+    #[cfg(feature = "cli")]
     pub(crate) fn rotated(&self) -> Result<(Self, String), KeyError> {
         let next = Self::generate(self.origin())?;
         let earlier = self.earlier.iter().chain([&self.public]).cloned().collect();
@@ -140,7 +144,7 @@ impl LogKey {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
 

@@ -107,6 +107,7 @@ pub(super) fn leaf(digits: &[u8]) -> Option<Hash> {
 }
 
 /// What a path under `tile/` names.
+#[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TilePath {
     /// 0..=7; `None`: entries.
@@ -116,6 +117,7 @@ pub(crate) struct TilePath {
     pub(crate) width: usize,
 }
 
+#[cfg(feature = "http")]
 impl TilePath {
     /// `<L>/<N>[.p/<W>]` or `entries/<N>[.p/<W>]`, in the one spelling that there is of it.
     pub(crate) fn parse(path: &str) -> Option<Self> {
@@ -147,11 +149,13 @@ impl TilePath {
     }
 }
 
+#[cfg(feature = "http")]
 fn group(digits: &str) -> Option<u64> {
     if digits.len() == 3 && digits.bytes().all(|it| it.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
 /// Decimal, without leading zeros, at most `most`.
+#[cfg(feature = "http")]
 fn number<T: std::str::FromStr + PartialOrd + From<u8>>(digits: &str, most: u8) -> Option<T> {
     let is_plain = digits.bytes().all(|it| it.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
     digits.parse().ok().filter(|it| is_plain && *it <= T::from(most))

@@ -87,14 +87,14 @@ fn circles(moved: &HashMap<u64, u64>) -> BTreeSet<u64> {
 
 /// What is not there any more: one by one, and the end of the log as one.
 fn gone(open: &BTreeSet<u64>, lost: &[(u64, Hash)], end: u64) -> Vec<(u64, u64, FindingKind)> {
-    let last = lost.last().map_or(0, |it| it.0);
-    let mut cut = last + 1;
+    let known = lost.last().map_or(0, |it| it.0);
+    let mut cut = known + 1;
     while cut - 1 > end && open.contains(&(cut - 1)) {
         cut -= 1;
     }
     let mut found: Vec<_> = open.range(..cut).map(|it| (*it, *it, FindingKind::Missing)).collect();
-    if cut <= last {
-        found.push((cut, last, FindingKind::Tail));
+    if cut <= known {
+        found.push((cut, known, FindingKind::Tail));
     }
     found
 }

@@ -42,7 +42,7 @@ async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) ->
         None => Tree::default(),
     };
     let start = tree.size();
-    let mut walk = Walk::new(marks, tree, findings);
+    let mut walk = Walk::new(marks, tree, findings).by_tree();
     let mut tiles = Tiles { first: start, hashes: Vec::new(), end: None };
     let total = heads.map_or(0, |it| u64::try_from(it.0).unwrap_or(0)).saturating_sub(start);
     pass_rows(evidence, &mut walk, &mut tiles, (start, total), progress).await?;

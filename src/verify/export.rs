@@ -56,7 +56,7 @@ pub fn export(export: impl BufRead, given: &Given, progress: Progress<'_>) -> Re
     let mut lines = Lines(export);
     while let Some(bytes) = lines.next()? {
         take(&mut walk, &mut ended, &bytes);
-        if walk.place() % PAGE == 0 {
+        if walk.place().is_multiple_of(PAGE) {
             progress(walk.events, 0);
         }
     }

@@ -123,7 +123,7 @@ impl PublicKey {
         let key = VerifyingKey::from_bytes(key.try_into().ok()?).ok()?;
         let digest = Sha256::new_with_prefix(name).chain_update("\n").chain_update(&bytes).finalize();
         let expected: [u8; 4] = digest.first_chunk().copied()?;
-        let shown: String = expected.iter().map(|it| format!("{it:02x}")).collect();
+        let shown = format!("{:08x}", u32::from_be_bytes(expected));
         let fits = !name.is_empty() && !name.chars().any(char::is_whitespace) && shown == id;
         fits.then(|| Self { name: name.to_owned(), id: expected, key })
     }

@@ -61,6 +61,12 @@ pub(super) struct Walk {
     pub(super) parts: Vec<Hash>,
     /// Whether every place up to here has a row, and a reference.
     unbroken: (bool, bool),
+    /// The last place that has a reference.
+    known: u64,
+    /// Places without one, which is odd if others follow.
+    hole: Option<(u64, u64)>,
+    /// Whether references are those of a stored tree, which has no holes.
+    is_stored: bool,
     strays: Vec<(u64, Hash)>,
     lost: Vec<(u64, Hash)>,
     /// What the next verification goes on from.
@@ -84,6 +90,9 @@ impl Walk {
             references: tree,
             parts: Vec::new(),
             unbroken: (true, true),
+            known: start,
+            hole: None,
+            is_stored: false,
             strays: Vec::new(),
             lost: Vec::new(),
             verified: None,
@@ -94,6 +103,11 @@ impl Walk {
         }
         walk.reach();
         walk
+    }
+
+    /// With references from a stored tree.
+    pub(super) fn by_tree(self) -> Self {
+        Self { is_stored: true, ..self }
     }
 
     pub(super) fn place(&self) -> u64 {
@@ -145,9 +159,19 @@ impl Walk {
     }
 
     fn refer(&mut self, reference: Option<Hash>) {
-        match reference {
-            Some(hash) => self.parts.extend(self.references.push(hash)),
-            None => self.unbroken.1 = false,
+        let Some(hash) = reference else {
+            self.unbroken.1 = false;
+            let from = self.hole.map_or(self.place, |it| it.0);
+            self.hole = Some((from, self.place));
+            return;
+        };
+        self.known = self.place;
+        if let Some((from, through)) = self.hole.take().filter(|_| self.is_stored) {
+            self.findings.range(from, through, FindingKind::Tree, Some("its hashes are gone".into()));
+        }
+        let part = self.references.push(hash);
+        if self.unbroken.1 {
+            self.parts.extend(part);
         }
     }
 
@@ -182,7 +206,7 @@ impl Walk {
             _ => Trust::Nothing,
         };
         let mut tail = None;
-        for (from, through, kind) in explain(&self.strays, &self.lost, self.last_row, self.references.size()) {
+        for (from, through, kind) in explain(&self.strays, &self.lost, self.last_row, self.known) {
             match (trust(from), kind) {
                 (Trust::Rows, _) => self.findings.at(from, FindingKind::Tree),
                 (_, FindingKind::Tail) => tail = Some((from, through.max(events))),

@@ -87,35 +87,42 @@ async fn two_processes_build_one_tree() {
 async fn refusal(log: &Log) -> String {
     match log.app.engine().checkpoint().await {
         Err(LedgerError::Refused(why)) => why,
-        other => panic!("{other:?}"),
+        other => format!("{other:?}"),
     }
 }
 
 #[tokio::test]
 async fn what_was_signed_and_is_another_now_is_never_signed_over() {
-    for (forgery, expected) in [
-        ("UPDATE ledger_tile SET hashes = '00' || SUBSTR(hashes, 3)", "its first 8 events are not what was signed"),
-        ("DELETE FROM ledger_tile", "tile 0 of level 0 is missing or too short"),
-        ("DELETE FROM ledger_checkpoint", "a checkpoint of 8 events is known, and the last one on record is of 0"),
+    // What a running process has in memory it writes again; whether it is that is seen by the next one.
+    let (both, next) = (&[false, true][..], &[true][..]);
+    for (restarts, forgery, expected) in [
         (
-            "UPDATE audit_event SET leaf = '00' || SUBSTR(leaf, 3) WHERE seq > 8",
-            "its tree is not the tree of its events",
+            next,
+            "UPDATE ledger_tile SET hashes = '00' || SUBSTR(hashes, 3)",
+            "its first 8 events are not what was signed",
         ),
-        ("DELETE FROM audit_event WHERE seq > 9", "event 10 is missing"),
-        ("UPDATE audit_head SET seq = 5", "it has 5 events, its tree 8"),
+        (next, "DELETE FROM ledger_tile", "tile 0 of level 0 is missing or too short"),
         (
+            both,
+            "DELETE FROM ledger_checkpoint",
+            "a checkpoint of 8 events is known, and the last one on record is of 0",
+        ),
+        (both, "DELETE FROM audit_event WHERE seq > 9", "event 10 is missing"),
+        (both, "UPDATE audit_head SET seq = 5", "it has 5 events, its tree 8"),
+        (
+            both,
             "UPDATE ledger_checkpoint SET note = REPLACE(note, '8', '9')",
             "the last checkpoint is not signed by this log's key",
         ),
     ] {
-        for restarts in [false, true] {
-            let mut log = Log::new().await;
+        for restarts in restarts {
+            let mut log = Log::idle(LogKey::generate(ORIGIN).unwrap(), &Place::new().unwrap()).await;
             let mut forger = Forger::at(&log.place.database()).await;
             let (begun,): (i64,) = sqlx::query_as("SELECT seq FROM audit_head").fetch_one(&mut forger.0).await.unwrap();
             forger.records(8 - begun).await;
             assert_eq!(log.checkpoint().await.size, 8);
             forger.records(2).await;
-            if restarts {
+            if *restarts {
                 // As after a crash: nothing is remembered but what is stored and anchored.
                 let (place, key) = (log.place.clone(), log.key.clone());
                 log = Log::idle(key, &place).await;
@@ -123,7 +130,7 @@ async fn what_was_signed_and_is_another_now_is_never_signed_over() {
             forger.does(forgery).await;
             forger.leaves().await;
             let why = refusal(&log).await;
-            assert!(why.starts_with(expected) || restarts, "{forgery}: {why}");
+            assert_eq!(why, expected, "{forgery}, {restarts}");
             assert_eq!(log.app.engine().log_health().refusal.as_deref().map(|it| it.contains(&why)), Some(true));
         }
     }

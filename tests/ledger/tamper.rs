@@ -209,7 +209,7 @@ async fn who_changed_places_is_named() {
 #[tokio::test]
 async fn a_tree_that_was_changed_is_told_from_events_that_were() {
     let mut original = Original::new().await;
-    let cases: [(&str, &[&str]); 8] = [
+    let cases: [(&str, &[&str]); 9] = [
         (
             "UPDATE ledger_tile SET hashes = '00' || SUBSTR(hashes, 3) WHERE level = 0 AND place = 1",
             &["257 tree", "257..512 tree"],
@@ -220,6 +220,7 @@ async fn a_tree_that_was_changed_is_told_from_events_that_were() {
         ),
         ("DELETE FROM ledger_tile WHERE level = 1", &["1..256 tree", "257..512 tree"]),
         ("DELETE FROM ledger_tile WHERE level = 0 AND place = 2", &["513..700 tree"]),
+        ("DELETE FROM ledger_tile WHERE level = 0 AND place = 1", &["257..512 tree"]),
         ("DELETE FROM ledger_tile", &["1..700 tree"]),
         ("UPDATE ledger_head SET size = 600", &["601..700 tree"]),
         ("DELETE FROM ledger_head", &["705 column"]),

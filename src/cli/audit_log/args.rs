@@ -35,7 +35,7 @@ pub(super) struct Db {
 /// Which private key.
 #[derive(Debug, Args)]
 pub(super) struct Private {
-    /// The file of the private key (default: the key that the variable CSGN_AUDIT_KEY holds, else `log.key`)
+    /// The file of the private key (default: the key that the variable `CSGN_AUDIT_KEY` holds, else `log.key`)
     #[arg(long, value_name = "FILE")]
     pub(super) key: Option<PathBuf>,
 }

@@ -103,20 +103,19 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 #[expect(clippy::disallowed_methods, reason = "the environment is read by the command line only")]
 pub(super) fn private(args: &Private) -> Result<(LogKey, Option<PathBuf>), Failure> {
     let held = std::env::var(VARIABLE).ok().filter(|it| !it.is_empty() && args.key.is_none());
-    let (text, path) = match held {
-        Some(text) => (text, None),
-        None => {
-            let path = args.key.clone().unwrap_or_else(|| "log.key".into());
-            if !path.exists() {
-                let next = "make one: `countersign audit key new --origin NAME`, or name it with `--key`";
-                return Err(Failure::could_not_run(format!("there is no key `{}`", path.display()), next));
-            }
-            if crate::ledger::is_exposed(&path) {
-                let cause = format!("others can read the private key `{}`", path.display());
-                return Err(Failure::could_not_run(cause, "`chmod 600` it, and think about who has"));
-            }
-            (read_text(&path)?, Some(path))
+    let (text, path) = if let Some(text) = held {
+        (text, None)
+    } else {
+        let path = args.key.clone().unwrap_or_else(|| "log.key".into());
+        if !path.exists() {
+            let next = "make one: `countersign audit key new --origin NAME`, or name it with `--key`";
+            return Err(Failure::could_not_run(format!("there is no key `{}`", path.display()), next));
         }
+        if crate::ledger::is_exposed(&path) {
+            let cause = format!("others can read the private key `{}`", path.display());
+            return Err(Failure::could_not_run(cause, "`chmod 600` it, and think about who has"));
+        }
+        (read_text(&path)?, Some(path))
     };
     let place = path.as_ref().map_or_else(|| format!("`{VARIABLE}`"), |it| format!("`{}`", it.display()));
     let key = LogKey::parse(&text);

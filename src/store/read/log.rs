@@ -1,11 +1,8 @@
 //! The log, its tree and its checkpoints, as those read them who build the tree, serve it or prove something by it.
 
-use std::path::Path;
-
 use super::super::db::{query, row, values};
 use super::super::{StoreError, sql};
 use super::{Readers, many, unavailable};
-use crate::clock::Clock;
 
 /// Reads the log of a store, or of a database file that may be nobody's.
 #[derive(Clone, Debug)]
@@ -21,8 +18,8 @@ impl LogReader {
 
     /// Of a file, which is neither created nor upgraded.
     #[cfg(feature = "cli")]
-    pub(crate) fn open(path: &Path) -> Self {
-        Self(Readers::open(path, Clock::System))
+    pub(crate) fn open(path: &std::path::Path) -> Self {
+        Self(Readers::open(path, crate::clock::Clock::System))
     }
 
     /// How long the log is, and how much of it is in the tree.

@@ -51,6 +51,7 @@ pub(crate) const HEADS: &str = "SELECT a.seq, l.size FROM audit_head a CROSS JOI
 pub(crate) const LEAVES: &str = "SELECT e.seq, e.leaf FROM audit_event e WHERE e.seq > $2 ORDER BY e.seq LIMIT $3";
 
 /// $2 after, $3 how many.
+#[cfg(feature = "http")]
 pub(crate) const BODIES: &str = "SELECT e.seq, e.body FROM audit_event e WHERE e.seq > $2 ORDER BY e.seq LIMIT $3";
 
 /// $2 after which size, $3 how many.
