@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub(crate) use self::histogram::Histogram;
 #[cfg(feature = "http")]
+use crate::LogHealth;
 use crate::auth::AuthFailure;
 use crate::clock::{Clock, Monotonic};
 use crate::outcome::{ErrorCode, Outcome};
@@ -137,8 +138,8 @@ impl Meters {
     }
 
     /// All of them, as text (version 0.0.4). `figures` is what the store says.
-    pub(crate) fn text(&self, figures: Figures, running: usize) -> String {
-        text::of(text::Scrape { counted: Arc::clone(&self.0), figures, running })
+    pub(crate) fn text(&self, figures: Figures, running: usize, log: LogHealth) -> String {
+        text::of(text::Scrape { counted: Arc::clone(&self.0), figures, running, log })
     }
 }
 
