@@ -58,6 +58,7 @@ fn each_dependency_has_one_user() {
         ("hyper::", &["http"]),
         ("utoipa::", &["http"]),
         ("jsonwebtoken::", &["auth"]),
+        ("subtle::", &["auth"]),
         ("rustls::", &["outbound"]),
         ("prometheus_client::", &["meters"]),
         ("toml::", &["config", "manifest"]),

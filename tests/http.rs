@@ -1,4 +1,4 @@
 //! The HTTP API over real sockets.
 
-mod harness;
+pub(crate) mod harness;
 mod routes;
