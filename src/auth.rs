@@ -14,6 +14,7 @@ mod settings;
 mod token;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
@@ -21,6 +22,7 @@ pub(crate) use self::failure::AuthFailure;
 use self::issuer::Issuer;
 use self::jwt::Jwt;
 pub use self::keys::IssuerKeys;
+pub(crate) use self::keys::Keyring;
 pub(crate) use self::recorded::Failures;
 pub use self::settings::{AuthSettings, ClaimSettings, IssuerSettings, TokenSettings};
 use self::token::Tokens;
@@ -107,6 +109,10 @@ impl Auth {
         let token = Jwt::parse(token)?;
         let issuer = self.issuers.iter().find(|it| token.issuer() == Some(&it.expected.issuer));
         issuer.ok_or(AuthFailure::WrongIssuer)?.credential(token, now).await
+    }
+
+    pub(crate) fn keyrings(&self) -> Vec<Arc<Keyring>> {
+        self.issuers.iter().map(|it| Arc::clone(&it.keys)).collect()
     }
 
     /// How things are with the keys of each issuer, in the order of the configuration.

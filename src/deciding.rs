@@ -113,6 +113,17 @@ impl Approvals {
         self.recorded(&policies, ManageAction::Withdraw, id, done).await
     }
 
+    /// Whether this party may follow what happens to approvals; which ones it sees is asked one by one.
+    #[cfg(feature = "http")]
+    pub(crate) async fn may_follow(&self) -> Result<(), Error> {
+        let may = async {
+            actor_of(&self.identity)?;
+            let policies = self.core.ruling().await;
+            self.core.check_active(&policies)
+        };
+        may.await.map_err(|it: Rejection| it.face())
+    }
+
     /// What this party requested or may decide, in the order of filing, at most 200.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod asking;
+mod audit;
 mod body;
 mod capabilities;
 mod executions;
@@ -14,12 +15,16 @@ mod health;
 mod host;
 mod key;
 mod link;
+pub mod metrics;
+mod openapi;
+mod policies;
 mod prefer;
 mod problem;
 mod query;
 mod reply;
 mod serve;
 mod settings;
+mod stream;
 mod waiting;
 
 use std::sync::Arc;
@@ -31,6 +36,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use self::openapi::{description, listed as described};
 pub use self::settings::HttpSettings;
 use crate::auth::Auth;
 use crate::{Gateway, Surface};
@@ -48,6 +56,10 @@ pub(crate) struct App {
     calls: Arc<Semaphore>,
     /// One permit for each call that waits for a decision.
     waits: Arc<Semaphore>,
+    /// Those who wait look one after the other, so that a thousand of them leave the store's readers to others.
+    looks: Semaphore,
+    /// One permit for each open stream.
+    streams: Arc<Semaphore>,
     readiness: health::Readiness,
 }
 
@@ -70,9 +82,12 @@ pub struct Server {
 impl Server {
     /// A server that does not listen yet. `gateway` says which engine, `auth` whose credentials are taken.
     pub fn new(gateway: Gateway, auth: Auth, settings: HttpSettings) -> Self {
+        gateway.core.meters.tells_of(auth.keyrings());
         let app = App {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
+            looks: Semaphore::new(1),
+            streams: Arc::new(Semaphore::new(settings.max_streams)),
             readiness: health::Readiness::default(),
             gateway,
             auth,
@@ -112,6 +127,14 @@ fn routes() -> Router<Arc<App>> {
         .route("/v1/approvals/{id}/withdraw", post(approvals::withdraw))
         .route("/v1/executions/{id}", get(executions::show))
         .route("/v1/executions/{id}/resolve", post(executions::resolve))
+        .route("/v1/approvals/stream", get(stream::approvals))
+        .route("/v1/audit/events", get(audit::events))
+        .route("/v1/audit/events/stream", get(stream::events))
+        .route("/v1/policies", get(policies::list))
+        .route("/v1/policies/reload", post(policies::reload))
+        .route("/v1/policies/explain", post(policies::explain))
+        .route("/metrics", get(metrics::permitted))
+        .route("/openapi.json", get(openapi::document))
         .route(health::LIVE, get(health::live))
         .route(health::READY, get(health::ready))
 }

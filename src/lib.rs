@@ -48,6 +48,7 @@ mod outcome;
 mod pipeline;
 mod policies;
 mod policy;
+mod reading;
 #[cfg(feature = "http")]
 mod ready;
 mod reconciling;
@@ -67,7 +68,7 @@ mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
-#[cfg(feature = "cli")]
+#[cfg(feature = "http")]
 mod workbench;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
@@ -93,6 +94,7 @@ pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, M
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};
+pub use reading::{AuditLog, AuditPage, AuditQuery, StoredEvent};
 pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 #[cfg(feature = "http")]
 pub use secret::SecretRef;

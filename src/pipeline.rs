@@ -68,12 +68,15 @@ impl Core {
     }
 
     async fn recorded(self: Arc<Self>, order: Order, context: Context) -> Recorded {
-        let mut trail = Trail::open(&self.clock, &self.ids, self.probe.clone(), &order.execution, &order.identity);
+        let trail = Trail::open(&self.clock, &self.ids, self.probe.clone(), &order.execution, &order.identity);
+        let mut trail = trail.metered(&self.meters);
         let recorded = match self.run(&mut trail, order, context).await {
             Ok(recorded) => recorded,
             Err(rejection) => record::refusal(&mut trail, rejection, &self.store, &self.clock).await,
         };
         trail.at(Stage::Reply);
+        let capability = trail.envelope().capability_id.as_deref().and_then(|it| self.registry.get(it));
+        self.meters.ended(capability.map(|it| it.handler), recorded.outcome(), trail.elapsed());
         recorded
     }
 
@@ -242,6 +245,7 @@ impl Core {
             cancel: CancellationToken::new(),
         };
         let mut trail = Trail::open(&self.clock, &self.ids, None, &record.id, identity);
+        self.store.active().await?; // whoever lost the right since this process last heard has lost it
         let policies = self.ruling().await;
         self.check_active(&policies)?;
         let permit = async {
@@ -250,7 +254,7 @@ impl Core {
             let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
             policy::decide(trail.at(Stage::Policy), valid, &self.resources).await
         };
-        Ok(permit.await.ok().and_then(|it: Permit| redaction::shown(&it, text)))
+        Ok(permit.await.ok().and_then(|it: Permit| redaction::shown(&it, &text)))
     }
 
     /// The approval that a resume names, if it is this caller's, open, and still what was bound.

@@ -11,6 +11,7 @@ use countersign::{EventKind, Identity, Surface};
 use jsonwebtoken::{Algorithm, EncodingKey, crypto, jwk::Jwk};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::http::harness::{Answer, Request, TestServer, demo_tokens, refund};
 
@@ -18,7 +19,7 @@ use crate::http::harness::{Answer, Request, TestServer, demo_tokens, refund};
 struct World {
     server: TestServer,
     key: EncodingKey,
-    _keys: TempDir,
+    keys: TempDir,
 }
 
 impl World {
@@ -36,7 +37,7 @@ impl World {
             "tenant": dana.tenant_name(), "claims": {"kind": "kind", "roles": "roles"}, "approver_clients": ["desk-ui"],
         });
         let server = serve(&json!({"tokens": demo_tokens(), "issuers": [issuer]}), keys.path()).await;
-        Self { server, key, _keys: keys }
+        Self { server, key, keys }
     }
 
     /// A token of Dana's, of the demo's support, with changes: null takes a claim away.
@@ -268,4 +269,39 @@ async fn a_token_whose_issuers_keys_are_not_there_yet_may_be_tried_again() {
     assert_eq!((answer.status, answer.code()), (503, "UNAVAILABLE".into()));
     assert!(answer.header("retry-after").is_some());
     assert_eq!(failures(&server).await, ["- auth.failed count=1 reason=keys_unavailable"]);
+}
+
+#[tokio::test]
+async fn metrics_tell_of_issuers_whose_keys_cannot_be_had() {
+    let mut world = World::new().await;
+    world.server.get(&world.token(&json!({"aud": "x"})), "/v1/capabilities").await;
+    world.server.get("csgn_guessed", "/v1/capabilities").await;
+    let metrics = async |server: &TestServer| {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = countersign::http::metrics(server.app.gateway());
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        serving.abort();
+        let told = |it: &&str| it.starts_with("countersign_auth") || it.starts_with("countersign_issuer");
+        text.lines().filter(told).map(Into::into).collect::<Vec<String>>()
+    };
+    assert_eq!(
+        metrics(&world.server).await,
+        [
+            "countersign_auth_failures_total{reason=\"unknown_token\"} 1",
+            "countersign_auth_failures_total{reason=\"wrong_audience\"} 1",
+            "countersign_issuer_keys{issuer=\"https://i.example\"} 1",
+            "countersign_issuer_keys_in_trouble{issuer=\"https://i.example\"} 0",
+        ]
+    );
+    std::fs::write(world.keys.path().join("keys.json"), "gone").unwrap();
+    world.server.app.clock().advance(Duration::from_mins(10));
+    world.server.get(&world.token(&json!({"exp": seconds(3_600)})), "/v1/capabilities").await;
+    let told = metrics(&world.server).await;
+    assert_eq!(told[3], "countersign_issuer_keys_in_trouble{issuer=\"https://i.example\"} 1");
+    world.server.stop();
 }

@@ -45,7 +45,6 @@ pub(crate) enum AuthFailure {
     KeysUnavailable,
 }
 
-#[cfg(test)]
 impl AuthFailure {
     /// Every class, in the order of the declaration.
     pub(crate) const ALL: [Self; 13] = [

@@ -31,7 +31,7 @@ pub(super) enum Source {
 
 /// One issuer's keys, and when they were asked for.
 #[derive(Debug)]
-pub(super) struct Keyring {
+pub(crate) struct Keyring {
     pub(super) issuer: String,
     pub(super) source: Source,
     pub(super) allowed: Vec<Algorithm>,
@@ -125,7 +125,7 @@ impl Keyring {
         }
     }
 
-    pub(super) fn report(&self) -> IssuerKeys {
+    pub(crate) fn report(&self) -> IssuerKeys {
         let state = self.state();
         IssuerKeys {
             issuer: self.issuer.clone(),

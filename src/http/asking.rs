@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use super::App;
 use super::problem::Problem;
 use crate::auth::{AuthFailure, Credential};
-use crate::{Approvals, Caller, Executions, PolicySets};
+use crate::{Approvals, AuditLog, Caller, Executions, Identity, PolicySets};
 
 /// The party behind a request. Absent credentials are a party without an actor: what it asks for ends
 /// `UNAUTHENTICATED`, on record. Bad ones never get here.
@@ -27,11 +27,19 @@ impl Asking {
         self.app.gateway.approvals(self.credential.identity.clone(), self.app.surface, self.credential.person)
     }
 
+    /// Who asks, on this surface.
+    pub(crate) fn identity(&self) -> Identity {
+        self.credential.identity.clone().on(self.app.surface)
+    }
+
+    pub(crate) fn audit(&self) -> AuditLog {
+        self.app.gateway.audit(self.credential.identity.clone(), self.app.surface)
+    }
+
     pub(crate) fn executions(&self) -> Executions {
         self.app.gateway.executions(self.credential.identity.clone(), self.app.surface)
     }
 
-    #[expect(dead_code, reason = "for the routes of policies")]
     pub(crate) fn policies(&self) -> PolicySets {
         self.app.gateway.policies(self.credential.identity.clone(), self.app.surface)
     }
@@ -47,10 +55,11 @@ impl FromRequestParts<Arc<App>> for Asking {
         match app.auth.identify(text).await {
             Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
             Err(failure) => {
+                app.gateway.core.meters.refused(failure);
                 app.gateway.core.auth_failed(failure, app.surface).await;
                 // Whose keys could not be had may have a good one: it should not be thrown away.
                 let is_over = failure != AuthFailure::KeysUnavailable;
-                Err(if is_over { Problem::unauthenticated() } else { Problem::unavailable() })
+                Err(if is_over { Problem::bad_credential() } else { Problem::unavailable() })
             }
         }
     }

@@ -21,7 +21,7 @@ use super::host::{self, Origin};
 use super::problem::{Problem, Transport};
 use super::reply::Executed;
 use super::serve::Local;
-use super::{App, health};
+use super::{App, health, openapi};
 use crate::id::random;
 
 const MAX_HEADERS: usize = 100;
@@ -89,6 +89,7 @@ pub(super) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     let took = app.gateway.core.clock.monotonic().since(began);
     let execution = response.extensions().get::<Executed>().map(|it| tracing::field::display(it.0.clone()));
     let (status, duration_us) = (response.status().as_u16(), u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    app.gateway.core.meters.answered((method, openapi::route(&route), status));
     tracing::info!(parent: &span, status, duration_us, execution, "answered");
     response
 }

@@ -44,7 +44,6 @@ pub(crate) enum Transport {
 
 impl Transport {
     /// Every one, for the API's description.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the API's description"))]
     pub(crate) const ALL: [Self; 9] = [
         Self::RouteNotFound,
         Self::MethodNotAllowed,
@@ -72,7 +71,7 @@ impl Transport {
         }
     }
 
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::RouteNotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -161,7 +160,12 @@ pub(crate) struct Problem {
     /// Of a call that went through the pipeline: its id, and how that calls its end.
     execution: Option<(ExecutionId, &'static str)>,
     replayed: bool,
+    challenge: &'static str,
 }
+
+/// What a 401 asks for (RFC 6750, section 3).
+const CHALLENGE: &str = "Bearer";
+const BAD_TOKEN: &str = r#"Bearer error="invalid_token""#;
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
@@ -174,6 +178,7 @@ impl From<Error> for Problem {
             details: error.details,
             execution: None,
             replayed: false,
+            challenge: CHALLENGE,
         }
     }
 }
@@ -189,6 +194,7 @@ impl From<Transport> for Problem {
             retry_after: None,
             execution: None,
             replayed: false,
+            challenge: CHALLENGE,
         }
     }
 }
@@ -216,10 +222,10 @@ impl Problem {
         Self::invalid(vec![Detail::Input { path, keyword, nearest: nearest.map(Into::into) }])
     }
 
-    /// No credential, or a bad one.
-    pub(crate) fn unauthenticated() -> Self {
+    /// A credential that is not taken, whatever the reason.
+    pub(crate) fn bad_credential() -> Self {
         let (code, message) = (ErrorCode::Unauthenticated, "The caller is not authenticated.".into());
-        Error { code, message, retryable: false, details: Vec::new() }.into()
+        Self { challenge: BAD_TOKEN, ..Error { code, message, retryable: false, details: Vec::new() }.into() }
     }
 
     /// Overloaded, or about to stop.
@@ -232,6 +238,15 @@ impl Problem {
     pub(crate) fn internal() -> Self {
         let (code, message) = (ErrorCode::InternalError, "The operation failed.".into());
         Error { code, message, retryable: false, details: Vec::new() }.into()
+    }
+
+    /// The same with one more member: a problem's type says what is there besides the usual ones (RFC 9457, section 3.2).
+    pub(super) fn with(self, name: &str, member: &impl Serialize) -> Response {
+        let mut document = serde_json::to_value(self.body()).unwrap_or_default();
+        document[name] = serde_json::to_value(member).unwrap_or_default();
+        let mut response = self.into_response();
+        *response.body_mut() = document.to_string().into();
+        response
     }
 
     fn body(&self) -> Body<'_> {
@@ -284,7 +299,7 @@ impl IntoResponse for Problem {
             headers.insert(RETRY_AFTER, HeaderValue::from(u16::from(seconds)));
         }
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(self.challenge));
         }
         let id = self.execution.map(|it| it.0);
         Trip { execution: id, replayed: self.replayed, recorded: true }.mark(&mut response);
@@ -301,7 +316,6 @@ pub(super) async fn no_method() -> Problem {
 }
 
 /// The panic's text stays in the log of whoever set a hook: it may hold anything.
-#[expect(clippy::needless_pass_by_value, reason = "the layer's signature")]
 pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
     tracing::error!("a request's own code panicked");
     Problem::internal().into_response()
@@ -309,6 +323,10 @@ pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+    use tower_http::catch_panic::CatchPanicLayer;
+
     use super::*;
 
     fn error(code: ErrorCode, details: Vec<Detail>) -> Error {
@@ -351,6 +369,19 @@ mod tests {
         503 AUDIT_UNAVAILABLE
         500 INTERNAL_ERROR
         ");
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_adapter_is_a_problem_without_its_text() {
+        let route = axum::routing::get(async || panic!("canary-panic"));
+        let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
+        let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
+        assert_eq!(
+            (response.status(), &response.headers()[CONTENT_TYPE]),
+            (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)
+        );
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(!String::from_utf8_lossy(&body).contains("canary"), "{body:?}");
     }
 
     #[test]

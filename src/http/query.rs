@@ -3,6 +3,7 @@
 use url::form_urlencoded;
 
 use super::problem::Problem;
+use crate::Timestamp;
 
 /// The parameters of a query.
 #[derive(Debug)]
@@ -31,6 +32,23 @@ impl Query {
             (value, None) => Ok(value),
             (_, Some(_)) => Err(Problem::one(&format!("/{name}"), "duplicate member", None)),
         }
+    }
+
+    /// A whole number within bounds.
+    pub(crate) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Problem> {
+        let digits = |it: &str| it.bytes().all(|it| it.is_ascii_digit()).then(|| it.parse().ok()).flatten();
+        self.read(name, |it| digits(it).filter(|it| (least..=most).contains(it)))
+    }
+
+    /// A time (RFC 3339).
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        self.read(name, Timestamp::parse)
+    }
+
+    /// What can be the name of something on record: 1 to 512 bytes without control characters.
+    pub(crate) fn name(&self, name: &str) -> Result<Option<String>, Problem> {
+        let is_name = |it: &str| (1..=512).contains(&it.len()) && !it.chars().any(char::is_control);
+        self.read(name, |it| is_name(it).then(|| it.to_owned()))
     }
 
     /// The same, read by a function; what it does not take is refused.

@@ -26,6 +26,8 @@ pub struct HttpSettings {
     pub max_calls: usize,
     /// The most calls that wait for a decision, by `Prefer: wait` (default 1,024). Further ones are answered 202 at once.
     pub max_waits: usize,
+    /// The most streams of events at once (default 256). Further ones get 503.
+    pub max_streams: usize,
     /// How long the head of a request may take, from its first byte on (default 10 s).
     #[serde(deserialize_with = "duration::text")]
     pub head_timeout: Duration,
@@ -53,6 +55,7 @@ impl Default for HttpSettings {
             max_connections: 1_024,
             max_calls: 256,
             max_waits: 1_024,
+            max_streams: 256,
             head_timeout: seconds(10),
             body_timeout: seconds(30),
             idle_timeout: seconds(60),
@@ -74,8 +77,12 @@ impl HttpSettings {
             let fix = "write scheme, host and port as browsers send them, like `https://desk.example.com`";
             problems.push(Problem::new("http.origins", format!("`{origin}` is no origin"), fix));
         }
-        let most =
-            [("max_connections", self.max_connections), ("max_calls", self.max_calls), ("max_waits", self.max_waits)];
+        let most = [
+            ("max_connections", self.max_connections),
+            ("max_calls", self.max_calls),
+            ("max_waits", self.max_waits),
+            ("max_streams", self.max_streams),
+        ];
         for (name, _) in most.iter().filter(|it| !(1..=1_000_000).contains(&it.1)) {
             problems.push(Problem::new(format!("http.{name}"), "it is out of bounds", "choose 1 to 1,000,000"));
         }
