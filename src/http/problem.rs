@@ -316,7 +316,6 @@ pub(super) async fn no_method() -> Problem {
 }
 
 /// The panic's text stays in the log of whoever set a hook: it may hold anything.
-#[expect(clippy::needless_pass_by_value, reason = "the layer's signature")]
 pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
     tracing::error!("a request's own code panicked");
     Problem::internal().into_response()
@@ -379,7 +378,7 @@ mod tests {
         let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
         assert_eq!(
             (response.status(), &response.headers()[CONTENT_TYPE]),
-            (StatusCode::INTERNAL_SERVER_ERROR, PROBLEM)
+            (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)
         );
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert!(!String::from_utf8_lossy(&body).contains("canary"), "{body:?}");

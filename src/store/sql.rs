@@ -20,7 +20,11 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+#[cfg(feature = "cli")]
+pub(super) use execution::EXECUTIONS_LATEST;
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
+#[cfg(feature = "cli")]
+pub(super) use read::APPROVALS_LATEST;
 #[cfg(feature = "http")]
 pub(super) use read::STANDING;
 pub(super) use read::{
