@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 
 /// Where an approval stands. Only the first two are open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "document 5 draws the transitions")]
 pub enum ApprovalState {
@@ -45,7 +45,7 @@ impl ApprovalState {
 }
 
 /// Approve or reject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "plain words")]
 pub enum Verdict {
@@ -105,7 +105,7 @@ pub(crate) fn binding_hash(text: &str) -> String {
 }
 
 /// One person's decision, as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionRecord {
     /// Who.
@@ -122,7 +122,7 @@ pub struct DecisionRecord {
 }
 
 /// An approval as people see it: what will run, and how far deciding has come.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalView {
     /// Its id.
@@ -165,7 +165,7 @@ pub struct ApprovalView {
 }
 
 /// What a decision came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
     /// The approval.

@@ -69,7 +69,7 @@ pub struct Envelope {
 }
 
 /// An actor as events name it: attributes never.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ActorRef {
     /// The actor's id.
     pub id: String,
@@ -151,7 +151,7 @@ impl PolicyError {
 }
 
 /// How many people must approve, by type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Requirement {
     /// How many distinct people, 1..=16.
     pub quorum: u32,
@@ -161,7 +161,7 @@ pub struct Requirement {
 }
 
 /// A person who decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ApproverRef {
     /// The approver's id.
     pub id: String,

@@ -36,8 +36,8 @@ impl Gate {
         let what = What::Call { capability: capability.clone(), input: input.clone(), key: None };
         let (execution, identity) = (execution.clone(), Arc::clone(&self.identity));
         let order = Order { execution, identity, cancel: CancellationToken::new(), correlation: None, what };
-        let mut trail = Trail::open(clock, ids, self.core.probe.clone(), &order.execution, &order.identity);
-        let trail = &mut trail;
+        let trail = Trail::open(clock, ids, self.core.probe.clone(), &order.execution, &order.identity);
+        let trail = &mut trail.metered(&self.core.meters);
         let passed = async {
             let budget = Budget::new(clock, order.cancel.clone());
             let call = budget.within(self.core.load(trail, order)).await?;

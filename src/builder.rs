@@ -37,6 +37,9 @@ pub(crate) enum Role {
     Looks,
     /// Proposes no policies: it takes what is active as it is. As [`Self::Looks`] where nothing is.
     Follows,
+    /// Comes and goes, and nobody named policies to it: as [`Self::Follows`] where a set is active that can be had here,
+    /// else as [`Self::Visits`].
+    Joins,
 }
 
 /// See [`EngineBuilder::lease`].
@@ -258,7 +261,10 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         policies.shadow(candidate);
         let core = Arc::new(Core {
+            #[cfg(feature = "http")]
+            tail: crate::tail::Tail::new(store.clone(), clock.clone()),
             abandoned: Abandoned::new(handlers.len()),
+            meters: Meters::new(&registry),
             registry,
             policies,
             store,
@@ -269,14 +275,11 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             stop: CancellationToken::new(),
             approver: self.approver,
             probe: self.probe,
-            meters: Meters::default(),
+            #[cfg(feature = "http")]
+            auth_failures: crate::auth::Failures::default(),
         });
-        if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
-            spawn(reconciling::reconcile(Arc::downgrade(&core), self.sweep, core.clock.clone(), core.stop.clone()));
-        }
-        if let Some(directory) = watched {
-            spawn(policies::watch(Arc::downgrade(&core), directory, core.clock.clone(), core.stop.clone()));
-        }
+        let reconciles = self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some());
+        start(&core, reconciles.then_some(self.sweep), watched);
         Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
     }
 
@@ -318,6 +321,16 @@ fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>
         (PolicySource::Files(_), true) => {
             Err(Problem::new("the policies", "they are watched, and in no directory", "name a directory"))
         }
+    }
+}
+
+/// What runs beside the calls: asking hooks about unknown outcomes, watching policies.
+fn start(core: &Arc<Core>, reconcile: Option<Duration>, watched: Option<PathBuf>) {
+    if let Some(sweep) = reconcile {
+        spawn(reconciling::reconcile(Arc::downgrade(core), sweep, core.clock.clone(), core.stop.clone()));
+    }
+    if let Some(directory) = watched {
+        spawn(policies::watch(Arc::downgrade(core), directory, core.clock.clone(), core.stop.clone()));
     }
 }
 

@@ -16,6 +16,7 @@ use crate::invocation::Context;
 use crate::outcome::{Error, Outcome};
 use crate::pipeline::Core;
 use crate::rejection::Rejection;
+use crate::schema::Refused;
 use crate::store::op::ApprovalRecord;
 use crate::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 
@@ -71,12 +72,24 @@ pub enum JsonInput {
     Value(Arc<Value>),
     /// JSON text from outside.
     Text(Arc<str>),
+    /// What an adapter got instead of an input. The schema stage refuses it, so that it is on record.
+    Unfit(Unfit),
 }
+
+/// What is wrong with something that holds no input.
+#[derive(Clone, Debug)]
+pub struct Unfit(pub(crate) Arc<Refused>);
 
 impl JsonInput {
     /// JSON text from outside, not yet parsed.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         Self::Text(text.into())
+    }
+
+    /// Something that holds no input, and why.
+    #[cfg(feature = "http")]
+    pub(crate) fn unfit(refused: Refused) -> Self {
+        Self::Unfit(Unfit(Arc::new(refused)))
     }
 
     /// Anything that serialises.

@@ -16,7 +16,7 @@ use crate::schema::{InputSchema, OutputSchema};
 use crate::{BoxFuture, CapabilityId};
 
 /// What running a capability does to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SideEffect {
     /// Computes.
@@ -53,7 +53,7 @@ impl SideEffect {
 }
 
 /// How bad a wrong call is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "plain words")]
 pub enum Risk {
@@ -507,7 +507,7 @@ impl Filter {
 }
 
 /// Whether calls of a listed capability need approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequiresApproval {
     /// Whatever the input.
@@ -519,7 +519,7 @@ pub enum RequiresApproval {
 }
 
 /// A capability as a listing shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "document 3 is the table")]
 pub struct Descriptor {

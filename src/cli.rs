@@ -4,32 +4,42 @@
 //! here, once.
 
 mod actors;
+mod application;
 mod approvals;
 mod args;
 mod audit;
 mod capabilities;
 mod demo;
+mod doctor;
 mod executions;
 mod exit;
 mod failure;
+mod init;
+mod interrupt;
 mod invoke;
+mod log;
 mod open;
+mod place;
 mod policy;
+mod remote;
 mod screen;
+mod serve;
+mod settings;
+mod token;
 mod user;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
-use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
 use exit::Exit;
 use failure::Failure;
 use screen::Answer;
 
-/// The variable that says what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
-const LOG: &str = "COUNTERSIGN_LOG";
+/// How long threads that still work may go on when there is an answer.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Parses the arguments, runs the command, prints its answer.
 pub fn main() -> ExitCode {
@@ -45,17 +55,21 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
-    init_log(cli.verbose, matches!(cli.command, Command::Demo(_)))?;
+    // A server logs as its configuration says.
+    if !matches!(cli.command, Command::Serve(_)) {
+        log::init(cli.verbose, matches!(cli.command, Command::Demo(_)))?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
         Failure::could_not_run(format!("no threads to work with: {error}"), "free some of the machine's memory")
     })?;
     let json = cli.command.wants_json();
-    let answer = runtime.block_on(command(cli.command))?;
-    Ok(answer.print(json))
+    let answer = runtime.block_on(command(cli.command, cli.verbose));
+    runtime.shutdown_timeout(LAST_MOMENT);
+    Ok(answer?.print(json))
 }
 
-async fn command(command: Command) -> Result<Answer, Failure> {
+async fn command(command: Command, verbose: u8) -> Result<Answer, Failure> {
     match command {
         Command::Demo(args) => demo::run(args).await,
         Command::Invoke(args) => invoke::run(args).await,
@@ -64,25 +78,9 @@ async fn command(command: Command) -> Result<Answer, Failure> {
         Command::Executions(args) => executions::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Policy(args) => policy::run(args).await,
+        Command::Serve(args) => Box::pin(serve::run(args, verbose)).await,
+        Command::Init(args) => init::run(&args),
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Token(args) => token::run(args),
     }
-}
-
-/// Logs go to standard error; by default only what the operator must see to, and nothing that breaks into the demo's story.
-#[expect(clippy::disallowed_methods, reason = "the environment is read by the command line only")]
-fn init_log(verbose: u8, story: bool) -> Result<(), Failure> {
-    let default = match (verbose, story) {
-        (0, true) => "off",
-        (0, false) => "error,sqlx=off",
-        (1, _) => "info,sqlx=warn", // causes of failed calls, too
-        (2, _) => "debug,sqlx=warn",
-        (3.., _) => "trace",
-    };
-    let wanted = std::env::var(LOG).ok().filter(|it| !it.is_empty());
-    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(default)).map_err(|error| {
-        let cause = format!("`{LOG}` holds no log filter: {error}");
-        Failure::could_not_run(cause, format!("set it to a level, `{LOG}=info`, or unset it"))
-    })?;
-    // Refused only if a logger is there already: then that one logs.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(anstream::stderr).try_init();
-    Ok(())
 }

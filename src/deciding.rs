@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) use self::standing::{Standing, standing};
 use crate::actor::Identity;
 use crate::approval::{ApprovalState, ApprovalView, Binding, Decided, Verdict, binding_hash};
-use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, hex};
+use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, Requirement, hex};
 use crate::canonical;
 use crate::discovery::BUDGET;
 use crate::id::random;
@@ -75,6 +75,29 @@ impl Approvals {
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Error> {
+        self.decide_type(id, Some(kind), verdict, comment).await
+    }
+
+    /// As [`Self::decide`], for the one type that is outstanding.
+    ///
+    /// # Errors
+    /// As for [`Self::decide`]; `INPUT_INVALID` if several are.
+    pub async fn decide_outstanding(
+        &self,
+        id: &str,
+        verdict: Verdict,
+        comment: Option<&str>,
+    ) -> Result<Decided, Error> {
+        self.decide_type(id, None, verdict, comment).await
+    }
+
+    async fn decide_type(
+        &self,
+        id: &str,
+        kind: Option<&str>,
+        verdict: Verdict,
+        comment: Option<&str>,
+    ) -> Result<Decided, Error> {
         let policies = self.core.ruling().await;
         let done = self.try_decide(&policies, id, kind, verdict, comment).await;
         self.recorded(&policies, action_of(verdict), id, done).await
@@ -88,6 +111,17 @@ impl Approvals {
         let policies = self.core.ruling().await;
         let done = self.try_withdraw(&policies, id).await;
         self.recorded(&policies, ManageAction::Withdraw, id, done).await
+    }
+
+    /// Whether this party may follow what happens to approvals; which ones it sees is asked one by one.
+    #[cfg(feature = "http")]
+    pub(crate) async fn may_follow(&self) -> Result<(), Error> {
+        let may = async {
+            actor_of(&self.identity)?;
+            let policies = self.core.ruling().await;
+            self.core.check_active(&policies)
+        };
+        may.await.map_err(|it: Rejection| it.face())
     }
 
     /// What this party requested or may decide, in the order of filing, at most 200.
@@ -185,7 +219,7 @@ impl Approvals {
         &self,
         policies: &Loaded,
         id: &str,
-        kind: &str,
+        kind: Option<&str>,
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Rejection> {
@@ -196,18 +230,45 @@ impl Approvals {
         if standing(action_of(verdict), &self.identity, &binding.requester) == Standing::Own {
             return Err(Rejection::approval(ErrorCode::ApprovalSelfApproval)); // INV-4, APR-3
         }
-        self.check_eligible(policies, &record, &binding, kind, verdict)?;
+        let kind = match kind {
+            Some(kind) => kind.to_owned(),
+            None => self.outstanding(policies, &record, &binding, verdict)?,
+        };
+        self.check_eligible(policies, &record, &binding, &kind, verdict)?;
         verified(&record, &self.core.store)?;
         let decision = Decide {
             approval: record.id.clone(),
             person: actor.party().folded(),
             approver: ApproverRef { id: actor.id.clone(), kind: actor.kind, issuer: self.issuer_of(&actor) },
-            kind: kind.to_owned(),
+            kind,
             verdict,
             via: self.via.clone(),
             comment: comment.map(salted).transpose()?,
         };
         answered(record.id, self.core.store.decide(decision).await?)
+    }
+
+    /// The type that a decision without one is about. Whoever may decide none of them learns nothing of them.
+    fn outstanding(
+        &self,
+        policies: &Loaded,
+        record: &ApprovalRecord,
+        binding: &Binding,
+        verdict: Verdict,
+    ) -> Result<String, Rejection> {
+        let agreed =
+            |kind: &str| record.decisions.iter().filter(|it| it.verdict == Verdict::Approve && it.kind == kind).count();
+        let is_open = |it: &&Requirement| agreed(&it.kind) < usize::try_from(it.quorum).unwrap_or(usize::MAX);
+        let mut open = binding.requirements.iter().filter(is_open);
+        let (first, second) = (open.next().or_else(|| binding.requirements.first()), open.next());
+        let Some(first) = first else { return Err(Rejection::Internal("an approval that requires nothing")) };
+        let eligible = |it: &Requirement| self.check_eligible(policies, record, binding, &it.kind, verdict).is_ok();
+        if second.is_none() || !binding.requirements.iter().any(eligible) {
+            return Ok(first.kind.clone()); // the check that follows has its own reasons to refuse
+        }
+        let detail = Detail::Input { path: String::new(), keyword: "required".into(), nearest: Some("type".into()) };
+        let refused = Refused { outward: vec![detail], paths: vec!["/type".into()], well_formed: true };
+        Err(Rejection::InputInvalid(refused))
     }
 
     fn issuer_of(&self, actor: &crate::Actor) -> Option<String> {

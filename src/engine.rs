@@ -14,6 +14,7 @@ use crate::handler::HandlerError;
 use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
 use crate::pipeline::Core;
 use crate::policies::{By, PolicyReload, PolicySets};
+use crate::reading::AuditLog;
 use crate::{BoxError, BoxFuture, BuildError};
 
 /// Lets agents request an application's capabilities, and signs off every call. Cheap to clone.
@@ -71,9 +72,14 @@ impl<C: Send + Sync + 'static> Engine<C> {
         Approvals { core: Arc::clone(&self.core), identity, via, issuer: None, person: true }
     }
 
+    /// The audit log, as far as policy lets this party read it.
+    pub fn audit(&self, identity: impl Into<Identity>) -> AuditLog {
+        AuditLog { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
+    }
+
     /// Executions after the fact: their state, and settling unknown ones.
     pub fn executions(&self, identity: impl Into<Identity>) -> Executions {
-        Executions { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
+        Executions { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct), issuer: None }
     }
 
     /// The application's own call: middleware and handler, **no policy, no agent info and no trail**.
@@ -131,6 +137,8 @@ impl<C: Send + Sync + 'static> Engine<C> {
             }
         }
         core.stop.cancel();
+        #[cfg(feature = "http")]
+        core.record_auth_failures().await;
         core.store.close(Duration::from_secs(5)).await;
     }
 }
@@ -160,7 +168,13 @@ impl Gateway {
     /// Executions as a party sees them that came in over a surface.
     #[cfg(feature = "http")]
     pub(crate) fn executions(&self, identity: Identity, surface: Surface) -> Executions {
-        Executions { core: Arc::clone(&self.core), identity: identity.on(surface) }
+        Executions { core: Arc::clone(&self.core), identity: identity.on(surface), issuer: None }
+    }
+
+    /// The audit log as a party may read it that came in over a surface.
+    #[cfg(feature = "http")]
+    pub(crate) fn audit(&self, identity: Identity, surface: Surface) -> AuditLog {
+        AuditLog { core: Arc::clone(&self.core), identity: identity.on(surface) }
     }
 
     /// Policy sets as a party sees them that came in over a surface.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::actor::Identity;
@@ -18,19 +18,21 @@ use crate::rejection::Rejection;
 use crate::schema::Refused;
 use crate::stage::redaction::Stored;
 use crate::store::op::{End, ExecutionRecord, Reconcile};
-use crate::store::{EventFilter, StoreError};
+use crate::store::{EventFilter, Readers, StoreError};
 use crate::trail::{hashed, is_locator};
-use crate::{ApprovalId, CapabilityId, ExecutionId};
+use crate::{ApprovalId, CapabilityId, ExecutionId, Output};
 
 /// Executions as one party sees them.
 #[derive(Clone)]
 pub struct Executions {
     pub(crate) core: Arc<Core>,
     pub(crate) identity: Identity,
+    /// Who vouches for whoever settles, for the record.
+    pub(crate) issuer: Option<String>,
 }
 
 /// Where an execution stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// It has begun, and its owner is alive.
@@ -50,7 +52,7 @@ pub enum ExecutionStatus {
 }
 
 /// An execution as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionView {
     /// Its id.
@@ -109,6 +111,26 @@ impl Executions {
         }
     }
 
+    /// What a completed execution answered: to its requester only, and only if the same call would be allowed today
+    /// (EXE-11: stages 3 to 7 pass for the stored request, redacted as today). So it is there while an answer is kept,
+    /// which takes an idempotency key, and while its request is, which ends 24 h after the end of its approval; a call that
+    /// needed no approval is simply made again with its key.
+    ///
+    /// # Errors
+    /// As for [`Self::show`].
+    pub async fn output(&self, id: &str) -> Result<Option<Output>, Error> {
+        self.try_output(id).await.map_err(|it| it.face())
+    }
+
+    async fn try_output(&self, id: &str) -> Result<Option<Output>, Rejection> {
+        let actor = actor_of(&self.identity)?;
+        let record = if is_locator(id) { self.core.store.execution(&id.into()).await? } else { None };
+        let Some(record) = record.filter(|it| *it.tenant == *self.identity.tenant) else { return Ok(None) };
+        let requester = record.envelope.actor.as_ref();
+        let mine = requester.is_some_and(|it| it.id == actor.id && it.issuer == actor.issuer);
+        if mine { self.core.output_today(&self.identity, &record).await } else { Ok(None) }
+    }
+
     async fn try_show(&self, id: &str) -> Result<ExecutionView, Rejection> {
         let actor = actor_of(&self.identity)?;
         let view = self.core.execution_view(id).await?.ok_or(Rejection::ExecutionNotFound)?;
@@ -118,9 +140,7 @@ impl Executions {
     }
 
     async fn may_read(&self) -> bool {
-        let policies = self.core.ruling().await;
-        let allowed = self.core.may(&policies.set, ManageAction::ReadAudit, &Managed::Engine, &self.identity);
-        self.core.check_active(&policies).is_ok() && allowed == Ok(())
+        self.core.reading(ManageAction::ReadAudit, &self.identity).await.1.is_ok()
     }
 
     async fn try_resolve(&self, policies: &Loaded, id: &str, to: Resolution) -> Result<ExecutionView, Rejection> {
@@ -149,7 +169,7 @@ impl Executions {
             end,
             outcome,
             by: ReconciledBy::Operator,
-            events: vec![self.core.management_event(&policies.set, &self.identity, done)],
+            events: vec![self.event(policies, done)],
         };
         let settled = self.core.store.reconcile(operation).await?;
         match (settled.applied, settled.late) {
@@ -170,27 +190,60 @@ impl Executions {
             execution_id: Some(if is_locator(id) { id.to_owned() } else { hashed(id) }),
             code: rejection.code(),
         };
-        let denied = self.core.management_event(&policies.set, &self.identity, denied);
-        match self.core.store.append(vec![denied]).await {
+        match self.core.store.append(vec![self.event(policies, denied)]).await {
             Ok(()) => rejection.face(),
             Err(error) => Rejection::from(error).face(),
         }
     }
+
+    /// Whoever vouched for the actor, else who sits there.
+    fn event(&self, policies: &Loaded, kind: EventKind) -> AuditEvent {
+        let mut event = self.core.management_event(&policies.set, &self.identity, kind);
+        if let Some(actor) = &mut event.envelope.actor {
+            actor.issuer = actor.issuer.take().or_else(|| self.issuer.clone());
+        }
+        event
+    }
+}
+
+/// What the store keeps of an execution; of refusals and reads, what the trail says.
+pub(crate) async fn execution_view(records: &Readers, id: &str) -> Result<Option<ExecutionView>, StoreError> {
+    if !is_locator(id) {
+        return Ok(None);
+    }
+    if let Some(record) = records.execution(&id.into()).await? {
+        return Ok(Some(view_of(record)));
+    }
+    let filter = EventFilter { execution: Some(id.to_owned()), ..EventFilter::default() };
+    let events = records.events(&filter, 200).await?;
+    let events = events.iter().filter_map(|(_, body)| serde_json::from_str::<AuditEvent>(body).ok());
+    Ok(told_by(id, &events.collect::<Vec<_>>()))
+}
+
+/// Executions that began, the latest first, older than `before`: for operators.
+#[cfg(feature = "cli")]
+pub(crate) async fn execution_views(
+    records: &Readers,
+    status: Option<ExecutionStatus>,
+    before: Option<&str>,
+    limit: usize,
+) -> Result<Vec<ExecutionView>, StoreError> {
+    let state = status.map(|it| match it {
+        ExecutionStatus::Running => "running",
+        ExecutionStatus::Completed => "completed",
+        ExecutionStatus::Failed => "failed",
+        ExecutionStatus::Unknown => "unknown",
+        ExecutionStatus::NotExecuted | ExecutionStatus::Cancelled => "free",
+        ExecutionStatus::Waiting => "none", // it has not begun
+    });
+    let records = records.executions(state, before, limit).await?;
+    Ok(records.into_iter().map(view_of).collect())
 }
 
 impl Core {
-    /// What the store keeps of it; of refusals and reads, what the trail says.
+    /// See [`execution_view`].
     pub(crate) async fn execution_view(&self, id: &str) -> Result<Option<ExecutionView>, StoreError> {
-        if !is_locator(id) {
-            return Ok(None);
-        }
-        if let Some(record) = self.store.execution(&id.into()).await? {
-            return Ok(Some(view_of(record)));
-        }
-        let filter = EventFilter { execution: Some(id.to_owned()), ..EventFilter::default() };
-        let events = self.store.events(&filter, 200).await?;
-        let events = events.iter().filter_map(|(_, body)| serde_json::from_str::<AuditEvent>(body).ok());
-        Ok(told_by(id, &events.collect::<Vec<_>>()))
+        execution_view(self.store.readers(), id).await
     }
 
     /// What repetitions are answered with after a resolution.

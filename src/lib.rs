@@ -28,6 +28,8 @@ mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
 mod discovery;
+#[cfg(feature = "http")]
+mod duration;
 mod engine;
 mod executions;
 mod handler;
@@ -46,6 +48,9 @@ mod outcome;
 mod pipeline;
 mod policies;
 mod policy;
+mod reading;
+#[cfg(feature = "http")]
+mod ready;
 mod reconciling;
 mod redact;
 mod registry;
@@ -58,10 +63,12 @@ mod seen;
 mod slot;
 mod stage;
 mod store;
+#[cfg(feature = "http")]
+mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trail;
-#[cfg(feature = "cli")]
+#[cfg(feature = "http")]
 mod workbench;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
@@ -72,7 +79,7 @@ pub use audit::{
     PolicyError, PolicyOrigin, PolicyOutcome, PolicyRef, PolicyView, ReconciledBy, ReconciledTo, Requirement,
 };
 pub use builder::{BuildError, EngineBuilder, Problem};
-pub use caller::{Caller, Execution, Invoke, JsonInput};
+pub use caller::{Caller, Execution, Invoke, JsonInput, Unfit};
 pub use capability::{
     ApprovalRule, Capability, CapabilityBuilder, Descriptor, Filter, Idempotency, Reconciliation, RequiresApproval,
     ResourceMapping, Risk, SideEffect,
@@ -87,6 +94,7 @@ pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, M
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};
+pub use reading::{AuditLog, AuditPage, AuditQuery, StoredEvent};
 pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 #[cfg(feature = "http")]
 pub use secret::SecretRef;

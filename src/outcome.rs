@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::{ApprovalId, ExecutionId, Output};
 
 /// How a governed call ended.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[must_use = "a call can end without having run"]
 pub enum Outcome {
@@ -18,6 +18,7 @@ pub enum Outcome {
         execution_id: ExecutionId,
         /// Checked and redacted. Absent in a replay of a capability that does not keep outputs.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<serde_json::Value>")]
         output: Option<Output>,
         /// Whether an earlier execution with the same key made the output.
         replayed: bool,
@@ -133,7 +134,7 @@ impl fmt::Display for Unfinished {
 impl std::error::Error for Unfinished {}
 
 /// What a person is asked to decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {
     /// 160 random bits; a locator, never an authority.
@@ -149,7 +150,7 @@ pub struct ApprovalRequest {
 }
 
 /// A failure as a caller may see it: a stable code and one safe sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, schemars::JsonSchema)]
 #[error("{message}")]
 pub struct Error {
     /// What programs match on.
@@ -172,7 +173,7 @@ impl Error {
 }
 
 /// More about an [`Error`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum Detail {
     /// A place in the input that is wrong.
@@ -201,7 +202,9 @@ pub enum Detail {
 macro_rules! codes {
     ($($variant:ident = $name:literal),+ $(,)?) => {
         /// Why a call did not complete: closed, stable, never reused (document 3 has the table).
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+        )]
         #[expect(missing_docs, reason = "document 3 is the table")]
         pub enum ErrorCode {
             $(#[serde(rename = $name)] $variant),+

@@ -8,7 +8,7 @@ mod approvers;
 mod compile;
 mod decide;
 mod discover;
-#[cfg(feature = "cli")]
+#[cfg(feature = "http")]
 mod explain;
 mod extend;
 #[cfg(feature = "cli")]
@@ -48,14 +48,16 @@ use std::time::Duration;
 use cedar_policy::{Authorizer, Schema};
 use serde_json::Value;
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "http")]
 pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
 #[cfg(feature = "cli")]
 pub(crate) use self::forecast::{Forecast, Forecaster, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
 pub(crate) use self::judge::{Concealed, Shown};
 #[cfg(feature = "cli")]
-pub(crate) use self::problem::{SourceFile, did_you_mean};
+pub(crate) use self::problem::SourceFile;
+#[cfg(feature = "http")]
+pub(crate) use self::problem::did_you_mean;
 #[cfg(feature = "prove")]
 pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Supposed, Verdict, prove};
 pub(crate) use self::request::Principal;
@@ -104,7 +106,7 @@ pub enum PolicySource {
 }
 
 /// One thing that is wrong with a policy set.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyProblem {
     /// The file, as it is named in the directory.
@@ -126,7 +128,9 @@ pub struct PolicyProblem {
 }
 
 /// What a problem of a policy set means for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The set does not load.

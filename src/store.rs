@@ -8,6 +8,8 @@ compile_error!("countersign needs a store: enable the feature `sqlite`");
 
 mod batch;
 mod db;
+#[cfg(feature = "cli")]
+mod examine;
 mod job;
 mod lease;
 mod lock;
@@ -27,10 +29,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
+#[cfg(feature = "cli")]
+pub(crate) use self::examine::{Examined, examine};
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
-pub(crate) use self::read::EventFilter;
+pub(crate) use self::read::{EventFilter, Figures, Readers};
 pub(crate) use self::seal::SealError;
 
 use self::job::{Answer, Ending, Op, Ready, SeenRow};
@@ -39,7 +45,6 @@ use self::op::{
     Activate, Activated, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish,
     Holder, Reconcile, Seen, SeenRecord, Settled, Unresolved, Withdraw,
 };
-use self::read::Readers;
 use self::seal::Key;
 use self::writer::Writer;
 use crate::approval::ApprovalState;
@@ -117,6 +122,9 @@ struct Shared {
     keep_decisions: Duration,
     probe: Probe,
     generation: AtomicI64,
+    /// Since when the writer has had something that is not on record, in microseconds of wall-clock time; 0 if nothing.
+    behind: AtomicI64,
+    head: watch::Sender<i64>,
 }
 
 impl Shared {
@@ -125,9 +133,34 @@ impl Shared {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Whether the writer has something that is not on record yet.
+    fn is_behind(&self, is_behind: bool) {
+        let since = if is_behind { self.clock.now().0 } else { 0 };
+        if !is_behind || self.behind.load(Ordering::Relaxed) == 0 {
+            self.behind.store(since, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long it has had something.
+    fn lag(&self) -> Duration {
+        match self.behind.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => Duration::from_micros(u64::try_from(self.clock.now().0.saturating_sub(since)).unwrap_or(0)),
+        }
+    }
+
     /// Generations only grow, and answers may come out of order.
     fn saw(&self, generation: i64) {
         self.generation.fetch_max(generation, Ordering::AcqRel);
+    }
+
+    /// The log only grows, and answers may come out of order.
+    fn grew(&self, seq: i64) {
+        self.head.send_if_modified(|it| {
+            let grew = seq > *it;
+            *it = seq.max(*it);
+            grew
+        });
     }
 }
 
@@ -157,6 +190,13 @@ pub(crate) async fn stored(path: &std::path::Path) -> Result<Vec<(i64, String)>,
     events
 }
 
+/// Readers of a database that is there. Nothing is written: it is not created, upgraded or locked, nobody is enrolled,
+/// and where nobody writes the file itself may be read-only. `None` if it has to be upgraded before it can be read.
+#[cfg(feature = "cli")]
+pub(crate) async fn look(path: &std::path::Path, clock: Clock) -> Result<Option<Readers>, OpenError> {
+    Ok(open::look(path).await?.map(|it| Readers::with(it, clock)))
+}
+
 impl Store {
     /// Opens the file, creating or upgrading it, takes a lease and starts the writer's thread.
     pub(crate) async fn open(config: Config) -> Result<Self, OpenError> {
@@ -175,13 +215,21 @@ impl Store {
             keep_decisions,
             probe,
             generation: AtomicI64::new(0),
+            behind: AtomicI64::new(0),
+            head: watch::Sender::new(0),
         };
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
         let store = Self { shared, writer, readers, key };
-        let path = store.shared.path.clone();
-        store.renew().await.map_err(|source| OpenError::Store { path, source })?;
-        Ok(store)
+        match store.renew().await {
+            Ok(()) => Ok(store),
+            Err(source) => Err(open::refused(&store.shared.path, source).await),
+        }
+    }
+
+    /// What reads without this store's writer.
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
     }
 
     /// Files a request for a decision, or finds the open one of the same call.
@@ -278,6 +326,12 @@ impl Store {
         self.readers.approval(id).await
     }
 
+    /// Where an approval stands now, and when it expires.
+    #[cfg(feature = "http")]
+    pub(crate) async fn standing(&self, id: &ApprovalId) -> Result<Option<(ApprovalState, Timestamp)>, StoreError> {
+        self.readers.standing(id).await
+    }
+
     /// The latest request for this call (APR-9): either hash equal is the same call (IDM-3).
     pub(crate) async fn approval_of_call(
         &self,
@@ -313,6 +367,22 @@ impl Store {
         self.readers.events(filter, limit).await
     }
 
+    /// The place of the last event.
+    pub(crate) async fn end(&self) -> Result<i64, StoreError> {
+        self.readers.last().await
+    }
+
+    /// What operators count. What the database does not tell is left out, and logged.
+    pub(crate) async fn figures(&self) -> Figures {
+        let told = |error: &StoreError| tracing::warn!(%error, "the store cannot be counted");
+        Figures {
+            pending: self.readers.pending().await.inspect_err(told).ok(),
+            unknown: self.readers.unknown().await.inspect_err(told).ok(),
+            queued: self.writer.waiting(),
+            lag: self.shared.lag(),
+        }
+    }
+
     /// What policies saw from `since` on, in the order of time, behind `after`; at most 1,000 decisions, of capabilities
     /// that keep it and as long as that is kept.
     #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "shown by the test kit"))]
@@ -346,9 +416,24 @@ impl Store {
         self.readers.copies(prefix, limit).await
     }
 
-    /// The canonical texts of `policy.loaded` events, the latest first.
-    pub(crate) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.readers.loaded(limit).await
+    /// How long the log is, as far as this process has heard: its own commits at once, others' when it last looked.
+    #[cfg(feature = "http")]
+    pub(crate) fn head(&self) -> watch::Receiver<i64> {
+        self.shared.head.subscribe()
+    }
+
+    /// Looks how long the log is, whoever wrote it, and tells whoever follows [`Self::head`].
+    #[cfg(feature = "http")]
+    pub(crate) async fn look(&self) -> Result<i64, StoreError> {
+        let seq = self.readers.last().await?;
+        self.shared.grew(seq);
+        Ok(seq)
+    }
+
+    /// Writes something that changes nothing: the lease, renewed before it is due.
+    #[cfg(feature = "http")]
+    pub(crate) async fn try_write(&self) -> Result<(), StoreError> {
+        self.renew().await
     }
 
     /// What this process is called, and the token that fires when its lease is lost, as a pair: take it once for an

@@ -8,6 +8,7 @@ use crate::audit::{AuditEvent, Envelope, EventKind, hex};
 use crate::capability::Governed;
 use crate::clock::{Clock, Monotonic, Timestamp};
 use crate::id::Ids;
+use crate::meters::{Meters, Watch};
 use crate::stage::Stage;
 use crate::store::op::Seen;
 use crate::{CapabilityId, ExecutionId};
@@ -24,6 +25,7 @@ pub(crate) struct Trail {
     clock: Clock,
     ids: Ids,
     probe: Option<StageProbe>,
+    watch: Option<Watch>,
     execution: ExecutionId,
     began: Monotonic,
     stage: Stage,
@@ -51,6 +53,7 @@ impl Trail {
             clock: clock.clone(),
             ids: ids.clone(),
             probe,
+            watch: None,
             execution: execution.clone(),
             stage: Stage::Identified,
             envelope,
@@ -61,6 +64,12 @@ impl Trail {
         }
     }
 
+    /// From here on, how long each stage takes is counted.
+    pub(crate) fn metered(mut self, meters: &Meters) -> Self {
+        self.watch = Some(meters.watch(&self.clock));
+        self
+    }
+
     /// Notes `capability.requested`.
     pub(crate) fn requested(&mut self, approval: Option<&str>) {
         let approval_id = approval.map(|it| if is_locator(it) { it.to_owned() } else { hashed(it) });
@@ -69,6 +78,9 @@ impl Trail {
 
     /// Enters a stage: the first argument of every stage function, so that none can run unnamed.
     pub(crate) fn at(&mut self, stage: Stage) -> &mut Self {
+        if let Some(watch) = &mut self.watch {
+            watch.leaves(self.stage, &self.clock);
+        }
         self.stage = stage;
         if let Some(probe) = &self.probe {
             probe(stage);

@@ -2,7 +2,11 @@
 
 mod bad_input;
 mod commands;
+mod config;
+mod deploy;
+mod doctor;
 mod documents;
+mod init;
 mod page;
 mod policies;
 mod policy_backtest;
@@ -14,7 +18,9 @@ mod policy_matrix;
 mod policy_prove;
 mod policy_schema;
 mod policy_test;
+mod serve;
 mod story;
+mod token;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -69,7 +75,11 @@ impl Shell {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
-        command.args(arguments).current_dir(self.path()).env_remove("COUNTERSIGN_LOG");
+        command.args(arguments).current_dir(self.path());
+        // Each of them may be a key of the configuration.
+        for (name, _) in std::env::vars_os().filter(|it| it.0.to_string_lossy().starts_with("COUNTERSIGN_")) {
+            command.env_remove(name);
+        }
         command
     }
 }

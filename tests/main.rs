@@ -12,6 +12,7 @@
 mod approvals;
 mod architecture;
 mod asking;
+mod auth;
 mod calls;
 mod cli;
 mod compile;
@@ -21,6 +22,7 @@ mod decisions;
 mod discovery;
 mod executions;
 mod handlers;
+mod http;
 mod idempotency;
 mod inline;
 mod input;

@@ -8,7 +8,7 @@ use super::{PolicyError, PolicyRef, Requirement};
 pub(crate) const MAX_NAMED: usize = 12;
 
 /// How a policy set came to be the active one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyOrigin {
     /// A process proposed its files.
@@ -23,7 +23,7 @@ pub enum PolicyOrigin {
 }
 
 /// What a policy set says otherwise than the one before it: the ids of policies, sorted, at most 12 of a kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyChanges {
     /// New ones.

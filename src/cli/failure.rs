@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::policy::render;
 use super::screen::{ERROR, HINT, plain, print_error};
 use crate::store::StoreError;
-use crate::{BuildError, PolicyProblem};
+use crate::{BuildError, PolicyProblem, Problem};
 
 /// A command that did not get to an answer.
 #[derive(Debug)]
@@ -16,15 +16,28 @@ pub(super) struct Failure {
     cause: String,
     next: String,
     problems: Vec<PolicyProblem>,
+    /// What is wrong with a configuration.
+    settings: Vec<Problem>,
 }
 
 impl Failure {
     pub(super) fn could_not_run(cause: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { exit: Exit::CouldNotRun, cause: cause.into(), next: next.into(), problems: Vec::new() }
+        Self {
+            exit: Exit::CouldNotRun,
+            cause: cause.into(),
+            next: next.into(),
+            problems: Vec::new(),
+            settings: Vec::new(),
+        }
     }
 
     pub(super) fn invalid(cause: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { exit: Exit::Invalid, ..Self::could_not_run(cause, next) }
+        Self::ending(Exit::Invalid, cause, next)
+    }
+
+    /// An end of another sort.
+    pub(super) fn ending(exit: Exit, cause: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { exit, ..Self::could_not_run(cause, next) }
     }
 
     /// Policies that do not load.
@@ -62,6 +75,13 @@ impl Failure {
         Self::could_not_run(causes.join("; "), steps.join("; "))
     }
 
+    /// Settings that cannot be used: each problem with its place.
+    pub(super) fn of_problems(cause: &str, problems: &[Problem], next: &str) -> Self {
+        let count = problems.len();
+        let cause = format!("{cause}: {count} problem{}", if count == 1 { "" } else { "s" });
+        Self { settings: problems.to_vec(), ..Self::could_not_run(cause, next) }
+    }
+
     /// Wrong arguments: what the parser says, in one line.
     pub(super) fn of_arguments(error: &clap::Error) -> Self {
         const HELP: &str = "see `countersign --help`, or `countersign COMMAND --help`";
@@ -78,15 +98,23 @@ impl Failure {
 
     /// To standard error; for machines `{"error":{..}}`.
     pub(super) fn print(self, json: bool) -> Exit {
-        let Self { exit, cause, next, problems } = self;
+        let Self { exit, cause, next, problems, settings } = self;
         let text = if json {
             let mut error = json!({"message": cause, "next": next});
             if !problems.is_empty() {
                 error["problems"] = json!(problems);
             }
+            if !settings.is_empty() {
+                let shown = settings.iter().map(|it| json!({"at": it.at, "what": it.what, "next": it.fix}));
+                error["problems"] = shown.collect();
+            }
             format!("{}\n", json!({"error": error}))
         } else {
-            let problems: String = problems.iter().map(render).collect();
+            let settings = settings.iter().map(|it| {
+                let (at, what, fix) = (plain(&it.at), plain(&it.what), plain(&it.fix));
+                format!("{at}: {what}\n  {HINT}next:{HINT:#} {fix}\n")
+            });
+            let problems: String = problems.iter().map(render).chain(settings).collect();
             let (cause, next) = (plain(&cause).replace('\n', " "), plain(&next).replace('\n', " "));
             format!("{ERROR}error:{ERROR:#} {cause}\n{problems}  {HINT}next:{HINT:#} {next}\n")
         };

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 
 use super::App;
-use crate::auth::Credential;
-use crate::{Approvals, Caller, Executions, PolicySets, Surface};
+use super::problem::Problem;
+use crate::auth::{AuthFailure, Credential};
+use crate::{Approvals, AuditLog, Caller, Executions, Identity, PolicySets};
 
 /// The party behind a request. Absent credentials are a party without an actor: what it asks for ends
 /// `UNAUTHENTICATED`, on record. Bad ones never get here.
@@ -19,32 +20,47 @@ pub(crate) struct Asking {
 
 impl Asking {
     pub(crate) fn caller(&self) -> Caller {
-        self.app.gateway.caller(self.credential.identity.clone(), Surface::Http)
+        self.app.gateway.caller(self.credential.identity.clone(), self.app.surface)
     }
 
     pub(crate) fn approvals(&self) -> Approvals {
-        self.app.gateway.approvals(self.credential.identity.clone(), Surface::Http, self.credential.person)
+        self.app.gateway.approvals(self.credential.identity.clone(), self.app.surface, self.credential.person)
+    }
+
+    /// Who asks, on this surface.
+    pub(crate) fn identity(&self) -> Identity {
+        self.credential.identity.clone().on(self.app.surface)
+    }
+
+    pub(crate) fn audit(&self) -> AuditLog {
+        self.app.gateway.audit(self.credential.identity.clone(), self.app.surface)
     }
 
     pub(crate) fn executions(&self) -> Executions {
-        self.app.gateway.executions(self.credential.identity.clone(), Surface::Http)
+        self.app.gateway.executions(self.credential.identity.clone(), self.app.surface)
     }
 
     pub(crate) fn policies(&self) -> PolicySets {
-        self.app.gateway.policies(self.credential.identity.clone(), Surface::Http)
+        self.app.gateway.policies(self.credential.identity.clone(), self.app.surface)
     }
 }
 
 impl FromRequestParts<Arc<App>> for Asking {
-    type Rejection = StatusCode;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, StatusCode> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let mut given = parts.headers.get_all(header::AUTHORIZATION).iter();
         let (first, more) = (given.next(), given.next().is_some());
         let text = first.map(|it| if more { "" } else { it.to_str().unwrap_or_default() });
         match app.auth.identify(text).await {
             Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
-            Err(_failure) => Err(StatusCode::UNAUTHORIZED),
+            Err(failure) => {
+                app.gateway.core.meters.refused(failure);
+                app.gateway.core.auth_failed(failure, app.surface).await;
+                // Whose keys could not be had may have a good one: it should not be thrown away.
+                let is_over = failure != AuthFailure::KeysUnavailable;
+                Err(if is_over { Problem::bad_credential() } else { Problem::unavailable() })
+            }
         }
     }
 }

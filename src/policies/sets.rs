@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::changing::{By, Unchanged, load};
+use super::history::policy_history;
 use super::{PolicyActivation, PolicyReload};
+use crate::BoxFuture;
 use crate::actor::Identity;
 use crate::audit::{Envelope, EventKind, PolicyOrigin};
 use crate::deciding::actor_of;
@@ -19,6 +21,9 @@ use crate::store::StoreError;
 
 /// How many digits of a hash name a set at least.
 const SHORTEST: usize = 6;
+
+/// A change on its way.
+type Changing<T> = BoxFuture<Result<T, Unchanged>>;
 
 /// Policy sets as one party sees them.
 #[derive(Clone)]
@@ -59,7 +64,7 @@ impl PolicySets {
     /// `POLICY_DENIED` without that permit; `AUDIT_UNAVAILABLE` if the store is down.
     pub async fn history(&self, limit: usize) -> Result<Vec<PolicyActivation>, Error> {
         self.allowed(ManageAction::ReadPolicies.as_str(), ManageAction::ReadPolicies).await?;
-        self.core.policy_history(limit).await.map_err(|it| Rejection::from(it).face())
+        policy_history(self.core.store.readers(), limit).await.map_err(|it| Rejection::from(it).face())
     }
 
     /// What publishing these would find, all problems at once. Needs a permit for `read_policies`. Changes nothing.
@@ -84,7 +89,7 @@ impl PolicySets {
     /// [`PolicyRefusal::Problems`] if it does not load, with `policy.refused` on record; `POLICY_DENIED` without a permit;
     /// `POLICY_FAILED` if the active set changed again and again meanwhile; `AUDIT_UNAVAILABLE` if the store is down.
     pub async fn publish(&self, source: impl Into<PolicySource>) -> Result<PolicyReload, PolicyRefusal> {
-        self.choose("publish_policies", PolicyOrigin::Published, &source.into()).await
+        self.choose("publish_policies", PolicyOrigin::Published, source.into()).await
     }
 
     /// Makes a set active again that was active before, named by its hash or by how that begins (6 digits at least).
@@ -99,7 +104,7 @@ impl PolicySets {
             Ok(source) => source,
             Err(rejection) => return Err(self.denied(&allowed, ACTION, rejection).await.into()),
         };
-        self.choose(ACTION, PolicyOrigin::RolledBack, &source).await
+        self.choose(ACTION, PolicyOrigin::RolledBack, source).await
     }
 
     /// Loads this process's own files again, as [`crate::Engine::reload_policies`] does. Needs a permit for
@@ -108,8 +113,12 @@ impl PolicySets {
     /// # Errors
     /// As for [`Self::publish`].
     pub async fn reload(&self) -> Result<PolicyReload, PolicyRefusal> {
-        let core = &self.core;
-        self.changed("reload_policies", async |by| core.policies.reload(core.around(), &by).await).await
+        let core = Arc::clone(&self.core);
+        let reload = move |by: By| -> Changing<PolicyReload> {
+            let core = Arc::clone(&core);
+            Box::pin(async move { core.policies.reload(core.around(), &by).await })
+        };
+        self.changed("reload_policies", reload).await
     }
 
     /// Asks a candidate beside the active set on every call of this process from now on, or no candidate any more. What it
@@ -119,27 +128,30 @@ impl PolicySets {
     /// # Errors
     /// As for [`Self::publish`].
     pub async fn shadow(&self, candidate: Option<PolicySource>) -> Result<Option<String>, PolicyRefusal> {
-        let (core, candidate) = (&self.core, candidate.as_ref());
-        let around = core.around();
-        self.changed("shadow_policies", async |by| core.policies.choose_shadow(candidate, around, &by).await).await
+        let (core, candidate) = (Arc::clone(&self.core), Arc::new(candidate));
+        let choose = move |by: By| -> Changing<Option<String>> {
+            let (core, candidate) = (Arc::clone(&core), Arc::clone(&candidate));
+            Box::pin(async move { core.policies.choose_shadow(candidate.as_ref().as_ref(), core.around(), &by).await })
+        };
+        self.changed("shadow_policies", choose).await
     }
 
     async fn choose(
         &self,
         action: &'static str,
         origin: PolicyOrigin,
-        source: &PolicySource,
+        source: PolicySource,
     ) -> Result<PolicyReload, PolicyRefusal> {
-        let core = &self.core;
-        self.changed(action, async |by| core.policies.choose(source, origin, core.around(), &by).await).await
+        let (core, source) = (Arc::clone(&self.core), Arc::new(source));
+        let choose = move |by: By| -> Changing<PolicyReload> {
+            let (core, source) = (Arc::clone(&core), Arc::clone(&source));
+            Box::pin(async move { core.policies.choose(&source, origin, core.around(), &by).await })
+        };
+        self.changed(action, choose).await
     }
 
     /// Allowed and done under one and the same set, or not at all.
-    async fn changed<T>(
-        &self,
-        action: &'static str,
-        change: impl AsyncFn(By) -> Result<T, Unchanged>,
-    ) -> Result<T, PolicyRefusal> {
+    async fn changed<T>(&self, action: &'static str, change: impl Fn(By) -> Changing<T>) -> Result<T, PolicyRefusal> {
         for _ in 0..POLICY_TRIES {
             let allowed = self.allowed(action, ManageAction::PublishPolicies).await?;
             match change(self.by(&allowed, action)).await {
@@ -153,7 +165,7 @@ impl PolicySets {
     }
 
     /// The set that allows it. A refusal is on record.
-    async fn allowed(&self, action: &'static str, needs: ManageAction) -> Result<Arc<Loaded>, Error> {
+    pub(crate) async fn allowed(&self, action: &'static str, needs: ManageAction) -> Result<Arc<Loaded>, Error> {
         let core = &self.core;
         let loaded = core.policies.follow(&core.registry, &core.store).await;
         let allowed = actor_of(&self.identity).map(drop).and_then(|()| {

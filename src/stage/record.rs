@@ -24,6 +24,10 @@ impl Recorded {
     pub(crate) fn into_outcome(self) -> Outcome {
         self.0
     }
+
+    pub(crate) fn outcome(&self) -> &Outcome {
+        &self.0
+    }
 }
 
 /// What became of the wish to end.

@@ -15,6 +15,7 @@ use crate::outcome::{Error, Outcome};
 use crate::rejection::{Failed, Rejection};
 use crate::stage::idempotency::Begun;
 use crate::stage::output::{Checked, fits};
+use crate::stage::policy::Permit;
 use crate::store::op::End;
 use crate::trail::Trail;
 
@@ -147,6 +148,14 @@ pub(crate) fn replay(trail: &mut Trail, capability: &Governed, stored: &Stored) 
         }
         StoredOutcome::Failed { error } => Outcome::Failed { execution_id, error, replayed: true },
     }))
+}
+
+/// A stored output as its requester may see it today: stages 3 to 7 have passed (EXE-11).
+pub(crate) fn shown(permit: &Permit, stored: &str) -> Option<Output> {
+    let opened = serde_json::from_str::<StoredText<'_>>(stored).ok()?.open().ok()?;
+    let StoredOutcome::Completed { output: Some(text) } = opened else { return None };
+    let value = serde_json::from_str(text.get()).ok()?;
+    again(&permit.valid.exposed.capability, text, value).ok()
 }
 
 /// A stored outcome, of which the output stays text.

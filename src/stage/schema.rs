@@ -39,6 +39,7 @@ fn accept(call: &Call, exposed: &Exposed) -> Result<Accepted, Rejection> {
     let given = match &call.input {
         JsonInput::Text(text) => Given::Text(text),
         JsonInput::Value(value) => Given::Value(value),
+        JsonInput::Unfit(it) => return Err(Rejection::InputInvalid((*it.0).clone())),
     };
     let accepted = exposed.capability.input.accept(&exposed.capability.id, &given);
     match (&call.presented, accepted) {

@@ -22,6 +22,8 @@ pub(super) struct Work {
     pub(super) answers: Vec<Option<Answer>>,
     /// Place and id of its first event: tells whether it was committed (EXE-8).
     pub(super) marker: Option<(i64, String)>,
+    /// The place of its last event.
+    pub(super) last: Option<i64>,
     /// The generation of the active policy set, if it had to be known.
     pub(super) generation: Option<i64>,
 }
@@ -129,7 +131,7 @@ impl<'a> Batch<'a> {
     async fn close(mut self) -> Result<Work, sqlx::Error> {
         let reads = self.ops.iter().any(|it| matches!(it, Op::Read(_)));
         if self.events.is_empty() && !reads {
-            return Ok(Work { answers: self.answers, marker: None, generation: None });
+            return Ok(Work { answers: self.answers, marker: None, last: None, generation: None });
         }
         self.events.sort_by_key(|(at, _)| *at); // stable: one operation's events stay together, in order
         let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
@@ -139,7 +141,7 @@ impl<'a> Batch<'a> {
         let head = self.conn.both::<(i64, i64)>(head, events).await?;
         let (last, generation) = head.first().copied().ok_or(sqlx::Error::RowNotFound)?;
         let marker = self.events.first().map(|(_, it)| (last - count + 1, it.id.clone()));
-        Ok(Work { answers: self.answers, marker, generation: Some(generation) })
+        Ok(Work { answers: self.answers, marker, last: Some(last), generation: Some(generation) })
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
 use super::StoreError;
 use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
@@ -33,12 +34,39 @@ pub(crate) struct EventFilter {
     pub(crate) until: Option<Timestamp>,
     /// Only events behind this place.
     pub(crate) after_seq: i64,
+    /// Only events up to this place, and at it.
+    pub(crate) up_to: Option<i64>,
+    /// Only what approvals are about. Of all executions, the first ones.
+    pub(crate) approvals: bool,
     /// The last ones instead of the first ones; in order all the same.
     pub(crate) last: bool,
 }
 
+/// How much of one capability waits for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) capability: String,
+    pub(crate) count: i64,
+    /// The age of the oldest, in microseconds.
+    pub(crate) oldest_us: i64,
+}
+
+/// What operators count of what is on record, and of the way there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Requests that wait for a decision; `None` if the store cannot be asked.
+    pub(crate) pending: Option<Vec<Pending>>,
+    /// Executions of which nobody knows whether they happened; likewise.
+    pub(crate) unknown: Option<Vec<Pending>>,
+    /// Operations of this process that wait for the writer.
+    pub(crate) queued: usize,
+    /// How long what the writer is storing, or owes, has waited to be on record.
+    pub(crate) lag: Duration,
+}
+
+/// Reads, and writes nothing.
 #[derive(Clone, Debug)]
-pub(super) struct Readers {
+pub(crate) struct Readers {
     pool: SqlitePool,
     clock: Clock,
 }
@@ -48,17 +76,31 @@ type HolderRow = (String, String, bool, bool, String, String, Option<String>);
 
 impl Readers {
     pub(super) fn open(path: &Path, clock: Clock) -> Self {
-        let pool = SqlitePoolOptions::new().max_connections(4).test_before_acquire(false);
-        let pool = pool.idle_timeout(None).max_lifetime(None);
-        Self { pool: pool.connect_lazy_with(options(path).read_only(true)), clock }
+        Self::with(options(path).read_only(true), clock)
     }
 
-    pub(super) async fn close(&self) {
+    pub(super) fn with(options: SqliteConnectOptions, clock: Clock) -> Self {
+        let pool = SqlitePoolOptions::new().max_connections(4).test_before_acquire(false);
+        let pool = pool.idle_timeout(None).max_lifetime(None);
+        Self { pool: pool.connect_lazy_with(options), clock }
+    }
+
+    pub(crate) async fn close(&self) {
         self.pool.close().await;
     }
 
     pub(super) async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
         Ok(self.approvals_by(sql::APPROVAL, &values![id]).await?.pop())
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) async fn standing(&self, id: &ApprovalId) -> Result<Option<(ApprovalState, Timestamp)>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> =
+            query(&mut link, sql::STANDING, self.now(), &values![id]).await.map_err(unavailable)?;
+        let Some((state, expires_at)) = rows.into_iter().next() else { return Ok(None) };
+        let state = ApprovalState::parse(&state).ok_or_else(|| unavailable(unreadable(&state)))?;
+        Ok(Some((state, Timestamp(expires_at))))
     }
 
     pub(super) async fn approval_of_call(
@@ -93,14 +135,43 @@ impl Readers {
         Ok(Some(Holder { execution: id.into(), state, input_hash, given_hash, outcome }))
     }
 
-    pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+    pub(crate) async fn execution(&self, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
         let rows: Vec<ExecutionRow> = self.rows(sql::EXECUTIONS, &[row![id]]).await?;
         rows.into_iter().next().map(|it| it.record().map_err(unavailable)).transpose()
     }
 
-    pub(super) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
-        let EventFilter { tenant, execution, capability, actor, kind, since, until, after_seq, last } = filter;
+    /// Executions that began, the latest first, older than `before`, without their inputs.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn executions(
+        &self,
+        state: Option<&str>,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let values = values![state, before, many(limit)];
+        let rows: Vec<ExecutionRow> =
+            query(&mut link, sql::EXECUTIONS_LATEST, self.now(), &values).await.map_err(unavailable)?;
+        rows.into_iter().map(|it| it.record().map_err(unavailable)).collect()
+    }
+
+    /// Requests of all tenants, the latest first, older than `before`, without their inputs.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn latest_approvals(
+        &self,
+        status: Option<ApprovalState>,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let values = values![status.map(ApprovalState::as_str), before, many(limit)];
+        self.approvals_by(sql::APPROVALS_LATEST, &values).await
+    }
+
+    pub(crate) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        let EventFilter { tenant, execution, capability, actor, kind, since, until, .. } = filter;
+        let EventFilter { after_seq, up_to, approvals, last, .. } = filter;
         let text = match (execution, last) {
+            _ if *approvals => sql::EVENTS_OF_APPROVALS,
             (None, false) => sql::EVENTS_FIRST,
             (None, true) => sql::EVENTS_LAST,
             (Some(_), false) => sql::EVENTS_OF_FIRST,
@@ -117,6 +188,7 @@ impl Readers {
             since,
             until,
             many(limit),
+            up_to.unwrap_or(i64::MAX),
         ];
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let mut events = query(&mut link, text, self.now(), &values).await.map_err(unavailable)?;
@@ -146,7 +218,25 @@ impl Readers {
         Ok(rows.into_iter().map(|it| seen_record(it, key)).collect())
     }
 
-    pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {
+    pub(super) async fn pending(&self) -> Result<Vec<Pending>, StoreError> {
+        let now = self.now();
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64, i64)> = query(&mut link, sql::PENDING, now, &[]).await.map_err(unavailable)?;
+        let pending = |(capability, count, oldest): (String, i64, i64)| Pending {
+            capability,
+            count,
+            oldest_us: now.saturating_sub(oldest).max(0),
+        };
+        Ok(rows.into_iter().map(pending).collect())
+    }
+
+    pub(super) async fn unknown(&self) -> Result<Vec<Pending>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(String, i64)> = query(&mut link, sql::UNKNOWN, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(|(capability, count)| Pending { capability, count, oldest_us: 0 }).collect())
+    }
+
+    pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(String, i64)> = query(&mut link, sql::ACTIVE, self.now(), &[]).await.map_err(unavailable)?;
         Ok(rows.into_iter().next().map(|(hash, generation)| Active { hash, generation }))
@@ -162,18 +252,25 @@ impl Readers {
         Ok((!rows.is_empty()).then(|| files(rows)))
     }
 
-    pub(super) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let values = values![prefix, many(limit)];
         let rows: Vec<(String,)> = query(&mut link, sql::COPIES, self.now(), &values).await.map_err(unavailable)?;
         Ok(rows.into_iter().map(|it| it.0).collect())
     }
 
-    pub(super) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(i64, String)> =
             query(&mut link, sql::LOADED, self.now(), &values![many(limit)]).await.map_err(unavailable)?;
         Ok(rows.into_iter().map(|it| it.1).collect())
+    }
+
+    /// The place of the last event.
+    pub(crate) async fn last(&self) -> Result<i64, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64,)> = query(&mut link, sql::LAST, self.now(), &[]).await.map_err(unavailable)?;
+        Ok(rows.first().map_or(0, |it| it.0))
     }
 
     /// Approvals with their decisions, as they stood at one instant.

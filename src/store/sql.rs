@@ -20,10 +20,16 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+#[cfg(feature = "cli")]
+pub(super) use execution::EXECUTIONS_LATEST;
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
+#[cfg(feature = "cli")]
+pub(super) use read::APPROVALS_LATEST;
+#[cfg(feature = "http")]
+pub(super) use read::STANDING;
 pub(super) use read::{
     ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, COPIES, COPY, DECISIONS_OF, EVENTS_FIRST, EVENTS_LAST,
-    EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LOADED,
+    EVENTS_OF_APPROVALS, EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LAST, LOADED, PENDING, UNKNOWN,
 };
 #[cfg(feature = "cli")]
 pub(super) use seen::SEEN_OF;

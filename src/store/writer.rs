@@ -6,7 +6,7 @@ mod transaction;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -74,6 +74,11 @@ impl Writer {
         answer.await.map_err(|_| StoreError::Closed)?.map(Reply::accept)
     }
 
+    /// How many operations wait; ends, leases and sweeps apart.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Ends the thread after what is queued; what is owed by then is tried for so long.
     pub(super) async fn close(&self, patience: Duration) {
         let (done, ended) = oneshot::channel();
@@ -132,7 +137,11 @@ impl Loop {
             self.pay();
             let batch = self.queue.take();
             if !batch.is_empty() {
+                self.shared.is_behind(true);
                 self.settle(batch).await;
+            }
+            if self.owed.is_empty() {
+                self.shared.is_behind(false);
             }
         }
         self.leave().await;

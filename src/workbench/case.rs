@@ -34,6 +34,7 @@ pub(crate) struct Case {
     /// Type -> people who approved the call.
     approved: Option<BTreeMap<String, u32>>,
     /// When they did; with the call unless the case says so.
+    #[serde(alias = "approvedAt")]
     approved_at: Option<Timestamp>,
     entities: Option<Vec<EntityGiven>>,
     /// A management action instead of a call. With a capability it is about somebody's request for that one.
@@ -74,6 +75,24 @@ impl Fault {
 }
 
 impl Case {
+    /// What it says, of this instant and this surface unless it says which.
+    pub(crate) fn at(mut self, now: Timestamp, surface: Surface) -> Self {
+        self.at.get_or_insert(now);
+        self.surface.get_or_insert(surface);
+        self
+    }
+
+    /// Whether it says on whose behalf.
+    pub(crate) fn has_actor(&self) -> bool {
+        self.actor.is_some()
+    }
+
+    /// The same on behalf of somebody known by name.
+    pub(crate) fn by(mut self, name: &str) -> Self {
+        self.actor = Some(Who::Name(name.to_owned()));
+        self
+    }
+
     /// What it says, and where it says nothing, what these say.
     pub(super) fn or(self, defaults: &Self) -> Self {
         let or = defaults.clone();

@@ -1,6 +1,6 @@
 //! Why a call would come out as it would: the policies that make it so, what was missing, and who could approve it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Cast;
@@ -24,7 +24,7 @@ pub(crate) struct Explanation {
 }
 
 /// Who could approve, by the policies and by name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Approving {
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct Approving {
 }
 
 /// Whether somebody could approve.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Approver {
     pub(crate) name: String,
     pub(crate) may: bool,
@@ -110,6 +110,24 @@ fn approved(set: &PolicySet, question: &Question, requirements: &[Requirement]) 
 }
 
 impl Explanation {
+    /// For machines, with what was asked.
+    pub(crate) fn json_of(&self, question: &Question, set: &PolicySet) -> Value {
+        let identity = &question.identity;
+        let mut json = json!({
+            "capability": question.capability.id,
+            "actor": identity.actor().map(crate::ActorRef::from),
+            "tenant": identity.tenant_name(),
+            "surface": identity.surface(),
+            "client": identity.client,
+            "at": question.now,
+            "policyHash": &**set.hash(),
+        });
+        if let (Some(all), Value::Object(more)) = (json.as_object_mut(), self.json()) {
+            all.extend(more);
+        }
+        json
+    }
+
     /// For machines.
     pub(crate) fn json(&self) -> Value {
         let mut json = self.ruling.json();

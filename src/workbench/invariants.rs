@@ -134,6 +134,7 @@ fn written(question: &Question) -> Value {
         "input": match input {
             JsonInput::Value(it) => json!(it),
             JsonInput::Text(it) => json!(it),
+            JsonInput::Unfit(_) => Value::Null,
         },
     });
     if let Some(client) = &identity.client {

@@ -61,11 +61,12 @@ pub(crate) fn judge(set: &PolicySet, question: &Question) -> Judged {
         Ok(shown) => shown,
         Err(concealed) => return Judged { ruling: Ruling::Concealed(concealed), input: None },
     };
-    let given = match &question.input {
-        JsonInput::Text(text) => Given::Text(text),
-        JsonInput::Value(value) => Given::Value(value),
+    let accepted = match &question.input {
+        JsonInput::Text(text) => capability.input.accept(&capability.id, &Given::Text(text)),
+        JsonInput::Value(value) => capability.input.accept(&capability.id, &Given::Value(value)),
+        JsonInput::Unfit(it) => Err((*it.0).clone()),
     };
-    let (ruling, input) = match capability.input.accept(&capability.id, &given) {
+    let (ruling, input) = match accepted {
         Ok(input) => {
             let decision = decide(set, &shown, question, &input.value);
             (Ruling::Decided(decision), Some(input.value))

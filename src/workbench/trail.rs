@@ -253,5 +253,6 @@ fn shown(input: &JsonInput) -> Value {
     match input {
         JsonInput::Value(value) => (**value).clone(),
         JsonInput::Text(text) => serde_json::from_str(text).unwrap_or_default(),
+        JsonInput::Unfit(_) => Value::Null,
     }
 }

@@ -98,9 +98,9 @@ fn the_reference_and_the_format_of_cases_name_every_outcome() {
 /// A link leads to a file that is there, and to a heading of it.
 #[test]
 fn the_links_between_the_pages_lead_somewhere() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/policies");
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    let directory = |name| std::fs::read_dir(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let pages = ["policies", "deploy", "."].into_iter().flat_map(directory).map(|it| it.unwrap().path());
+    for path in pages.filter(|it| it.extension().is_some_and(|it| it == "md")) {
         let page = std::fs::read_to_string(&path).unwrap();
         let links = page.split("](").skip(1).filter_map(|it| it.split(')').next());
         for link in links.filter(|it| !it.starts_with("https://")) {
@@ -120,9 +120,9 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn the_readme_names_its_two_commands() {
+fn the_readme_names_its_commands() {
     let commands: Vec<&str> = README.lines().filter(|it| it.starts_with("cargo ")).collect();
-    assert_eq!(commands, ["cargo run -- demo", "cargo test"]);
+    assert_eq!(commands, ["cargo run -- demo", "cargo test", "cargo run -- serve"]);
 }
 
 #[test]

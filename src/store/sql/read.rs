@@ -24,7 +24,7 @@ macro_rules! events {
             "
     SELECT e.seq, e.body FROM audit_event e WHERE e.seq > $2 AND (CAST($4 AS TEXT) IS NULL OR e.tenant = $4)
            AND (CAST($5 AS TEXT) IS NULL OR e.capability_id = $5) AND (CAST($6 AS TEXT) IS NULL OR e.actor_id = $6)
-           AND (CAST($7 AS TEXT) IS NULL OR e.type = $7) AND e.at >= $8 AND e.at < $9 AND ",
+           AND (CAST($7 AS TEXT) IS NULL OR e.type = $7) AND e.at >= $8 AND e.at < $9 AND e.seq <= $11 AND ",
             $($rest),+
         )
     };
@@ -52,6 +52,17 @@ pub(crate) const APPROVALS: &str = approvals!(
     ORDER BY a.filed_seq, a.id LIMIT $6"
 );
 
+/// $2 state, $3 the last one that was shown, $4 how many: of all tenants, the latest first. Without their inputs.
+#[cfg(feature = "cli")]
+pub(crate) const APPROVALS_LATEST: &str = approvals!(
+    "CAST(NULL AS TEXT)",
+    "(CAST($2 AS TEXT) IS NULL
+          OR $2 = CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END)
+          AND (CAST($3 AS TEXT) IS NULL
+               OR (a.filed_seq, a.id) < (SELECT p.filed_seq, p.id FROM approval p WHERE p.id = $3))
+    ORDER BY a.filed_seq DESC, a.id DESC LIMIT $4"
+);
+
 /// approval -> its decisions, in order.
 pub(crate) const DECISIONS_OF: Sql = Sql {
     columns: "t",
@@ -71,13 +82,29 @@ pub(crate) const HOLDER: &str = concat!(
           AND NOT (e.state IN ('completed', 'failed') AND COALESCE(e.keep_until, 0) <= {now})"
 );
 
-/// $2 after, $3 unused, $4 tenant, $5 capability, $6 actor, $7 type, $8 from, $9 before, $10 how many.
+/// $2 after, $3 unused, $4 tenant, $5 capability, $6 actor, $7 type, $8 from, $9 before, $10 how many, $11 up to.
 pub(crate) const EVENTS_FIRST: &str = events!("CAST($3 AS TEXT) IS NULL ORDER BY e.seq LIMIT $10");
 pub(crate) const EVENTS_LAST: &str = events!("CAST($3 AS TEXT) IS NULL ORDER BY e.seq DESC LIMIT $10");
 
 /// The same, with $3 the execution.
 pub(crate) const EVENTS_OF_FIRST: &str = events!("e.execution_id = $3 ORDER BY e.seq LIMIT $10");
 pub(crate) const EVENTS_OF_LAST: &str = events!("e.execution_id = $3 ORDER BY e.seq DESC LIMIT $10");
+
+/// The same, of events that approvals are about. One that is consumed is told by what begins.
+pub(crate) const EVENTS_OF_APPROVALS: &str = events!(
+    "CAST($3 AS TEXT) IS NULL AND e.type IN ('capability.approval_requested', 'capability.approved', 'capability.rejected',
+           'capability.approval_withdrawn', 'capability.approval_expired', 'capability.started')
+    ORDER BY e.seq LIMIT $10"
+);
+
+/// Pending requests by capability: how many, and when the oldest was filed.
+pub(crate) const PENDING: &str = "
+    SELECT a.capability, COUNT(*), MIN(a.filed_at) FROM approval a WHERE a.state = 'pending' AND a.expires_at > {now}
+    GROUP BY a.capability ORDER BY a.capability";
+
+/// Executions of which nobody knows whether they happened, by capability.
+pub(crate) const UNKNOWN: &str = "
+    SELECT e.capability, COUNT(*) FROM execution e WHERE e.state = 'unknown' GROUP BY e.capability ORDER BY e.capability";
 
 /// The active policy set.
 pub(crate) const ACTIVE: &str = "SELECT policy_hash, generation FROM audit_head WHERE policy_hash IS NOT NULL";
@@ -94,3 +121,13 @@ pub(crate) const COPIES: &str = "
 /// $2 how many: the events of loading, the latest first.
 pub(crate) const LOADED: &str =
     "SELECT e.seq, e.body FROM audit_event e WHERE e.type = 'policy.loaded' ORDER BY e.seq DESC LIMIT $2";
+
+/// How many events there are.
+pub(crate) const LAST: &str = "SELECT seq FROM audit_head";
+
+/// $2 approval: where it stands now, and when it expires.
+#[cfg(feature = "http")]
+pub(crate) const STANDING: &str = "
+    SELECT CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END,
+           a.expires_at
+    FROM approval a WHERE a.id = $2";

@@ -84,6 +84,7 @@ impl Loop {
         if self.commit(&work).await? {
             self.shared.probe.committed();
             self.shared.saw(work.generation.unwrap_or(0));
+            self.shared.grew(work.last.unwrap_or(0));
             return Ok(Attempt::Done(work));
         }
         Ok(Attempt::Again("a commit was lost".into()))

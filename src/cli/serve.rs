@@ -1,0 +1,139 @@
+//! `serve`: the HTTP API, until a signal ends it.
+
+mod announce;
+mod signals;
+mod tokens;
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::application::{Application, application, gateway};
+use super::args::Serve;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::log;
+use super::policy::render;
+use super::screen::{Answer, print, print_error};
+use super::settings;
+use crate::auth::Auth;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::http::Server;
+use crate::{BuildError, Problem, policy};
+
+use announce::Announcement;
+use signals::Signals;
+use tokens::DemoToken;
+
+/// What is served, checked as far as that goes without a database.
+struct Ready {
+    config: Config,
+    application: Application,
+    auth: Auth,
+    /// The demo's own tokens, to be shown.
+    tokens: Vec<DemoToken>,
+}
+
+pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
+    let json = args.format.json;
+    let config = configured(&args).map_err(|it| settings::unfit(&it))?;
+    log::init_server(verbose, &config.log)?;
+    log_panics();
+    let ready = ready(config, args.demo).await?;
+    // What asks to stop is heard from here on.
+    let mut signals = Signals::new()?;
+    let listener = bind(ready.config.http.listen).await?;
+    let address = listener.local_addr().map_err(|error| {
+        Failure::could_not_run(
+            format!("the address that is listened on is not known: {error}"),
+            "name another with `--listen ADDR:PORT`",
+        )
+    })?;
+    let Ready { config, application, auth, tokens } = ready;
+    let name = application.name;
+    let builder = application.builder(&config);
+    let (engine, notes) = builder.build_with_notes().await.map_err(|it| unbuilt(&it, &config))?;
+    for note in notes.iter().filter(|_| !json) {
+        print_error(&render(note));
+    }
+    let server = Server::new(gateway(&engine), auth, config.http.clone());
+    let announcement = Announcement { address, database: config.database_url(), name, tokens };
+    let _ = print(&if json { announcement.json() } else { announcement.text() }); // nobody reads: it serves all the same
+    tracing::info!(%address, database = config.database_url(), "listening");
+    let stop = CancellationToken::new();
+    let patience = config.http.shutdown_timeout;
+    let mut serving = std::pin::pin!(async {
+        server.serve(listener, stop.clone().cancelled_owned()).await;
+        engine.shutdown(patience).await;
+    });
+    tokio::select! {
+        () = &mut serving => return Err(Failure::could_not_run("the server ended by itself", "see the log, and start it again")),
+        name = signals.next() => tracing::info!(signal = name, patience = patience.as_secs(), "stopping: what runs is finished or recorded"),
+    }
+    stop.cancel();
+    tokio::select! {
+        () = &mut serving => {
+            tracing::info!("stopped");
+            Ok(Answer::silent(Exit::Done))
+        }
+        name = signals.next() => {
+            tracing::warn!(signal = name, "stopped at once: what still ran is settled by the next process");
+            Ok(Answer::silent(Exit::Failed))
+        }
+    }
+}
+
+/// The configuration with the flags over it.
+fn configured(args: &Serve) -> Result<Config, Vec<Problem>> {
+    let mut config =
+        if args.demo { settings::read_environment()? } else { settings::read(args.config.config.as_deref())? };
+    if let Some(address) = args.listen {
+        config.http.listen = address;
+    }
+    if let Some(format) = args.log_format {
+        config.log.format = format;
+    }
+    if let Some(url) = &args.db {
+        config.set_database(url);
+    }
+    Ok(config)
+}
+
+/// Checks everything that needs no database, and tells every problem at once.
+async fn ready(mut config: Config, is_demo: bool) -> Result<Ready, Failure> {
+    let tokens = tokens::of_demo(&mut config, is_demo)?;
+    let mut problems: Vec<Problem> = config.database_path().err().into_iter().collect();
+    let application = application(&config).map_err(|it| problems.extend(it)).ok();
+    let auth = Auth::open(&config.auth, config.base(), Clock::System).await.map_err(|it| problems.extend(it)).ok();
+    match (application, auth) {
+        (Some(application), Some(auth)) if problems.is_empty() => Ok(Ready { config, application, auth, tokens }),
+        _ => Err(settings::unfit(&problems)),
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let next = "stop what listens there, or name another with `--listen ADDR:PORT` (port 0 takes a free one)";
+        Failure::could_not_run(format!("`{address}` cannot be listened on: {error}"), next)
+    })
+}
+
+/// Policies are wrong in themselves, whatever the database: their own report says more.
+fn unbuilt(error: &BuildError, config: &Config) -> Failure {
+    let Ok(application) = application(config) else { return Failure::of_engine(error) };
+    let source = application.policies.clone();
+    match application.registry().map(|registry| policy::load(&source, &registry)) {
+        Ok(Err(problems)) => Failure::of_policies(problems),
+        Ok(Ok(_)) | Err(_) => Failure::of_engine(error),
+    }
+}
+
+/// Where a task panicked is logged; what it said is not, for it may hold what nobody should read.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "a task panicked");
+    }));
+}

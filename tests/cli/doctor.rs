@@ -1,0 +1,229 @@
+//! `doctor`: what it finds, and that it says what to do.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use super::Shell;
+
+/// What is not as it should be: check, state, what, next.
+fn found(shell: &Shell, arguments: &[&str]) -> String {
+    let ran = shell.run(&[&["doctor", "--json"], arguments].concat());
+    let report = ran.json();
+    let findings = report["findings"].as_array().unwrap();
+    let bad = |state: &str| findings.iter().any(|it| it["state"] == state);
+    assert_eq!((ran.code == 0, report["ok"] == true), (!bad("problem"), !bad("problem")), "{report:#}");
+    let mut told = String::new();
+    for it in findings.iter().filter(|it| it["state"] != "good" && it["check"] != "listen" && it["check"] != "space") {
+        let text = |name: &str| it[name].as_str().unwrap().to_owned();
+        assert!(!text("next").is_empty(), "{it}");
+        let line = format!("{} {}: {}; {}", text("check"), text("state"), text("what"), text("next"));
+        writeln!(told, "{}", line.replace(shell.path().to_str().unwrap(), "DIR")).unwrap();
+    }
+    told
+}
+
+#[cfg(unix)]
+fn chmod(shell: &Shell, name: &str, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    std::fs::set_permissions(shell.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A configuration that is as it should be, with a database.
+fn sound() -> Shell {
+    let shell = Shell::new();
+    assert_eq!(shell.run(&["init"]).code, 0);
+    assert_eq!(
+        shell.run(&["token", "new", "--id", "dana", "--role", "support", "--append", "countersign.toml"]).code,
+        0
+    );
+    shell.run(&["invoke", "orders.search", "--actor", "dana", "--input", r#"{"query":"lamp"}"#]);
+    shell
+}
+
+#[test]
+fn where_all_is_well_it_says_so_and_changes_nothing() {
+    let shell = sound();
+    let before = std::fs::read(shell.path().join("countersign.db")).unwrap();
+    assert_eq!(found(&shell, &[]), "");
+    let report = shell.run(&["doctor", "--json"]).json();
+    let checks: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().map(|it| it["check"].as_str().unwrap()).collect();
+    assert_eq!(
+        checks,
+        [
+            "configuration",
+            "space",
+            "database",
+            "schema",
+            "journal",
+            "sealing key",
+            "capabilities",
+            "policies",
+            "credentials",
+            "clock",
+            "listen"
+        ]
+    );
+    assert_eq!(std::fs::read(shell.path().join("countersign.db")).unwrap(), before);
+    let table = shell.run(&["doctor"]).out;
+    assert!(table.starts_with("check") && table.ends_with("nothing stands in the way\n"), "{table}");
+    let fresh = Shell::new();
+    assert_eq!(found(&fresh, &[]), "", "nothing stands in the way of the demo either");
+    assert_eq!(std::fs::read_dir(fresh.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn every_problem_of_the_configuration_is_told() {
+    let shell = Shell::new();
+    shell.write("countersign.toml", "databse = 1\n[log]\nformat = 7\n");
+    insta::assert_snapshot!(found(&shell, &[]), @r#"
+    configuration problem: countersign.toml:1: unknown key `databse`; did you mean `database`?
+    configuration problem: countersign.toml:3: `log.format`: no text in quotes; correct the value
+    "#);
+}
+
+#[cfg(unix)]
+#[test]
+fn whoever_else_could_read_or_change_what_decides_is_told() {
+    let shell = sound();
+    chmod(&shell, "countersign.toml", 0o666);
+    chmod(&shell, "policies", 0o777);
+    chmod(&shell, "countersign.db.key", 0o644);
+    insta::assert_snapshot!(found(&shell, &[]), @r#"
+    configuration problem: others can change `countersign.toml`, and with it give themselves every right; chmod go-w 'countersign.toml'
+    policies problem: others can change `policies`, and with it give themselves every right; chmod go-w 'policies'
+    sealing key problem: others can read the sealing key `countersign.db.key`; `chmod 600` it, and think about who has
+    "#);
+}
+
+#[test]
+fn what_is_wrong_with_the_database_is_told() {
+    let shell = sound();
+    let mut told = String::new();
+    std::fs::remove_file(shell.path().join("countersign.db.key")).unwrap();
+    told += &found(&shell, &[]);
+    shell.write(
+        "notes.txt",
+        "These are notes, and no database, and they go on for a while: a page is not read in part.",
+    );
+    for url in ["sqlite:notes.txt", "sqlite:missing/x.db", "sqlite:policies", "postgres://localhost/x"] {
+        told += &found(&shell, &["--db", url]);
+    }
+    insta::assert_snapshot!(told, @r#"
+    sealing key problem: the sealing key `countersign.db.key` is missing, and the database was sealed with it; restore it from a backup
+    database problem: `DIR/notes.txt` is not a database; name another path
+    database problem: there is no directory `DIR/missing`; mkdir -p 'DIR/missing'
+    database problem: `DIR/policies` is a directory; name a file in it
+    database problem: `postgres://localhost/x` is no database of a known sort; write `sqlite:PATH`, say `sqlite:countersign.db`
+    "#);
+    assert!(std::fs::read_to_string(shell.path().join("notes.txt")).unwrap().starts_with("These are notes"));
+}
+
+#[test]
+fn policies_that_do_not_load_are_told() {
+    let shell = sound();
+    shell.write(
+        "policies/extra.cedar",
+        "@id(\"typo\")\npermit (principal, action == Action::\"orders.refnd\", resource);\n",
+    );
+    insta::assert_snapshot!(found(&shell, &[]), @r#"policies problem: extra.cedar:2:30: unrecognized action `Action::"orders.refnd"` (policy `typo`); did you mean `Action::"orders.refund"`?"#);
+}
+
+/// An issuer whose clock shows this date. It has one key, and answers as long as the process lives.
+fn issuer(date: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/keys", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            // The key of RFC 8037, appendix A.2.
+            let body = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","use":"sig","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+            let head = "Content-Type: application/json\r\nConnection: close\r\n";
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\nDate: {date}\r\n{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    url
+}
+
+fn with_issuer(shell: &Shell, url: &str) {
+    shell.write(
+        "countersign.toml",
+        &format!(
+            "[[auth.issuers]]\nissuer = \"https://login.example\"\naudience = \"us\"\njwks_url = \"{url}\"\n\
+             algorithms = [\"EdDSA\"]\nkind = \"user\"\ntenant = \"acme\"\n"
+        ),
+    );
+}
+
+#[test]
+fn an_issuer_is_asked_and_its_clock_compared() {
+    let shell = Shell::new();
+    let now = String::from_utf8(std::process::Command::new("date").arg("-Ru").output().unwrap().stdout).unwrap();
+    with_issuer(&shell, &issuer(now.trim().to_owned()));
+    assert_eq!(found(&shell, &[]), "");
+    with_issuer(&shell, &issuer("Tue, 02 Jun 2099 12:00:00 GMT".to_owned()));
+    let told = found(&shell, &[]);
+    assert!(
+        told.starts_with("clock problem: https://login.example: it is 2099-06-02T12:00:00.000000Z there, and "),
+        "{told}"
+    );
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    with_issuer(&shell, &format!("http://{gone}/keys"));
+    let told = found(&shell, &[]);
+    assert!(
+        told.starts_with("issuer problem: https://login.example: no keys: the issuer cannot be reached: "),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_address_that_is_not_free_is_told() {
+    let shell = Shell::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    shell.write("countersign.toml", &format!("[http]\nlisten = \"{address}\"\n[metrics]\nlisten = \"192.0.2.1:9\"\n"));
+    let ran = shell.run(&["doctor", "--json"]);
+    let all = ran.json()["findings"].as_array().unwrap().clone();
+    let of = |check: &str| all.iter().find(|it| it["check"] == check).unwrap().clone();
+    assert_eq!(of("listen")["state"], "note");
+    assert_eq!(of("listen")["what"], format!("something listens on {address}"));
+    assert_eq!(of("metrics")["state"], "problem");
+}
+
+#[cfg(unix)]
+#[test]
+fn secrets_are_there_and_nobody_elses_to_read() {
+    let shell = sound();
+    shell.write("open.secret", "canary-1");
+    shell.write("own.secret", "canary-2");
+    chmod(&shell, "open.secret", 0o644);
+    chmod(&shell, "own.secret", 0o600);
+    // Where sections refer to secrets is their own affair; each such table counts.
+    let text = std::fs::read_to_string(shell.path().join("countersign.toml")).unwrap();
+    let token = "name = \"x\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\nid = \"x\"\n\
+                 kind = \"user\"\n[auth.tokens.attributes]\n";
+    let refer = "a = { file = \"open.secret\" }\nb = { file = \"own.secret\" }\nc = { file = \"no.secret\" }\n\
+                 d = { env = \"COUNTERSIGN_NO_SUCH\" }\n";
+    shell.write("countersign.toml", &format!("{text}\n[[auth.tokens]]\n{token}{refer}"));
+    chmod(&shell, "countersign.toml", 0o644);
+    insta::assert_snapshot!(found(&shell, &[]), @r#"
+    secrets problem: `auth.tokens.attributes.a`: others can read `open.secret`; chmod 600 'open.secret', and think about who has
+    secrets problem: `auth.tokens.attributes.c`: the file `no.secret` cannot be read; put the secret there
+    secrets problem: `auth.tokens.attributes.d`: the environment variable `COUNTERSIGN_NO_SUCH` is not set, or empty; put the secret there
+    "#);
+}
+
+#[test]
+fn a_report_is_for_machines_too() {
+    let shell = sound();
+    let report: Value = shell.run(&["doctor", "--json"]).json();
+    let first = &report["findings"][0];
+    let members: Vec<&str> = first.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(members, ["check", "state", "what", "next"]);
+}
