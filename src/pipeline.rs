@@ -245,6 +245,7 @@ impl Core {
             cancel: CancellationToken::new(),
         };
         let mut trail = Trail::open(&self.clock, &self.ids, None, &record.id, identity);
+        self.store.active().await?; // whoever lost the right since this process last heard has lost it
         let policies = self.ruling().await;
         self.check_active(&policies)?;
         let permit = async {

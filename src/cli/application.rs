@@ -19,6 +19,7 @@ pub(super) struct Application {
 /// The application of a configuration: the demo's support desk.
 ///
 /// SEAM: with `[capabilities] directory` set it is what the manifests there declare, and then `policies` must be set.
+#[expect(clippy::unnecessary_wraps, reason = "manifests can be wrong")]
 pub(super) fn application(config: &Config) -> Result<Application, Vec<Problem>> {
     let policies = config.policy_directory().map_or_else(demo::policies, PolicySource::Directory);
     Ok(Application { capabilities: demo::capabilities(), policies, name: "the demo application, a support desk" })
