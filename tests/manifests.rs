@@ -53,7 +53,9 @@ impl Files {
 
     fn of<T: AsRef<str>>(all: &[(&str, T)]) -> Self {
         let files = Self::new();
-        all.iter().for_each(|(name, text)| files.write(name, text.as_ref()));
+        for (name, text) in all {
+            files.write(name, text.as_ref());
+        }
         files
     }
 
@@ -132,5 +134,5 @@ async fn fate(app: &TestApp<()>, outcome: &Outcome) -> String {
 /// Calls as Dana, who waits for the end.
 async fn invoke(app: &TestApp<()>, capability: &str, input: Value) -> Outcome {
     let call = app.on_behalf_of(dana()).invoke(capability, input);
-    tokio::time::timeout(Duration::from_secs(60), call).await.expect("the call ends")
+    tokio::time::timeout(Duration::from_mins(1), call).await.expect("the call ends")
 }

@@ -172,7 +172,9 @@ impl Command {
             },
             Report::Missing { group } => {
                 // The guard was killed: what it guarded is ended from here.
-                group.iter().for_each(|it| kill(*it));
+                if let Some(group) = group {
+                    kill(*group);
+                }
                 NoAnswer::NoReport
             }
         };
@@ -197,11 +199,11 @@ async fn reap(mut guard: Child) {
     }
 }
 
-/// The program, from the manifest's place. There is no search path: what runs is what is named.
+/// The program, from the manifests' directory. There is no search path: what runs is what is named.
 fn program(fields: &mut Fields<'_>, directory: &Path, found: &mut Found<'_>) -> Option<String> {
     let given = fields.required::<String>("program", "name the program: `program = \"./refund\"`", found)?;
     let path = directory.join(&given.value);
-    let fix = "name an executable file, absolute or from the manifest's place; no search path is used";
+    let fix = "name an executable file, absolute or from the manifests' directory; no search path is used";
     let Ok(about) = std::fs::metadata(&path) else {
         given.problem(found, "there is no such program", fix);
         return None;
@@ -225,7 +227,7 @@ fn working_directory(fields: &mut Fields<'_>, directory: &Path, found: &mut Foun
     };
     let path = directory.join(&given.value);
     if !path.is_dir() {
-        given.problem(found, "there is no such directory", "name one, absolute or from the manifest's place");
+        given.problem(found, "there is no such directory", "name one, absolute or from the manifests' directory");
         return None;
     }
     text(&path, &given, found)

@@ -28,6 +28,13 @@ pub(super) struct Around<'a> {
     pub(super) client: &'a reqwest::Client,
 }
 
+/// The kinds of `[handler]`.
+#[derive(Clone, Copy)]
+enum Kind {
+    Http,
+    Command,
+}
+
 /// Where the procedure is.
 enum Handler {
     Endpoint(Arc<Endpoint>),
@@ -123,12 +130,11 @@ fn words(mut builder: CapabilityBuilder, fields: &mut Fields<'_>, found: &mut Fo
     }
     if let Some(given) = fields.optional::<Vec<String>>("expose", found) {
         for name in &given.value {
-            match Surface::ALL.into_iter().find(|it| it.as_str() == name) {
-                Some(surface) => builder = builder.expose([surface]),
-                None => {
-                    let all = Surface::ALL.map(|it| format!("`{}`", it.as_str())).join(", ");
-                    given.problem(found, "it lists what is no surface", format!("there are: {all}"));
-                }
+            if let Some(surface) = Surface::ALL.into_iter().find(|it| it.as_str() == name) {
+                builder = builder.expose([surface]);
+            } else {
+                let all = Surface::ALL.map(|it| format!("`{}`", it.as_str())).join(", ");
+                given.problem(found, "it lists what is no surface", format!("there are: {all}"));
             }
         }
     }
@@ -220,12 +226,12 @@ fn handler(
     limits: (Duration, &[DeclaredError]),
     found: &mut Found<'_>,
 ) -> Option<Handler> {
-    match one_of(&mut fields, "kind", &[("http", true), ("command", false)], found)? {
-        true => {
+    match one_of(&mut fields, "kind", &[("http", Kind::Http), ("command", Kind::Command)], found)? {
+        Kind::Http => {
             let with = (around.origins, &around.vault, around.client);
             Endpoint::read(fields, with, limits, found).map(|it| Handler::Endpoint(Arc::new(it)))
         }
-        false => {
+        Kind::Command => {
             let with = (around.directory, around.guard, &around.vault);
             Command::read(fields, with, limits, found).map(|it| Handler::Command(Arc::new(it)))
         }

@@ -26,7 +26,7 @@ use super::exchange::MAX_ANSWER;
 pub const GUARD: &str = "__guard";
 
 /// How long a command may take to end after it was asked to, before it is killed.
-pub(super) const STOPPING: Duration = Duration::from_secs(1);
+pub(super) const STOPPING: Duration = Duration::from_secs(2);
 /// How long what is left in the pipes may take to arrive. Only processes that left the group hold them open longer.
 const DRAINING: Duration = Duration::from_millis(200);
 /// How long the processes of a killed group may take to be gone.
@@ -128,7 +128,7 @@ fn send(group: i32, signal: Signal) {
 /// Guards one command. A program that is named as `guard` in the settings calls this, and nothing before it, when its first
 /// argument is [`GUARD`].
 ///
-/// It ends with the command that it was ordered to run, or within about two seconds after its standard input is closed.
+/// It ends with the command that it was ordered to run, or within about three seconds after its standard input is closed.
 pub fn guard() -> ExitCode {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return ExitCode::FAILURE;

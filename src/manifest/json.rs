@@ -23,14 +23,21 @@ pub(super) fn schema(
         }
         (Some(here), None) => match &here.value {
             DeValue::String(text) => parsed(text, &here, found),
-            other => value(other).map_err(|what| here.problem(found, what, "write it as JSON can say it")).ok(),
+            other => match value(other) {
+                Ok(value) => Some(value),
+                Err(what) => {
+                    here.problem(found, what, "write it as JSON can say it");
+                    None
+                }
+            },
         },
-        (None, Some(there)) => {
-            let text = super::source::text(&directory.join(&there.value)).map_err(|error| {
-                there.problem(found, error.to_string(), "name a file of JSON, from the manifest's place")
-            });
-            parsed(&text.ok()?, &there, found)
-        }
+        (None, Some(there)) => match super::source::text(&directory.join(&there.value)) {
+            Ok(text) => parsed(&text, &there, found),
+            Err(error) => {
+                there.problem(found, error.to_string(), "name a file of JSON, from the manifests' directory");
+                None
+            }
+        },
         (None, None) => {
             let fix = format!("write a JSON Schema as `{name} = {{ .. }}`, or name its file with `{file}`");
             found.problem(at, name, "it is missing", fix);

@@ -145,72 +145,41 @@ async fn only_an_explicit_statement_says_that_nothing_happened() {
     for (name, reply) in &ENDS {
         let peer = Peer::new(std::slice::from_ref(reply)).await;
         let app = both(&peer.origin).app(&at(&peer.origin)).await;
-        for capability in ["things.change", "things.look"] {
-            let outcome = invoke(&app, capability, json!({})).await;
-            let _ = writeln!(rows, "{name:30} {:6} {}", &capability[7..], fate(&app, &outcome).await);
-        }
+        let [change, look] = ["things.change", "things.look"].map(|it| invoke(&app, it, json!({})));
+        let (change, look) = (change.await, look.await);
+        let _ = writeln!(rows, "{name:29} {:52} {}", fate(&app, &change).await, fate(&app, &look).await);
     }
     insta::assert_snapshot!(rows, @r#"
-    completed                      change completed [1]
-    completed                      look   completed [1]
-    completed, with a charset      change completed 1
-    completed, with a charset      look   completed 1
-    declared                       change EXECUTION_FAILED (It is too late.), executed unknown
-    declared                       look   EXECUTION_FAILED (It is too late.), executed no
-    declared, by status too        change EXECUTION_FAILED (It is too late.), executed unknown
-    declared, by status too        look   EXECUTION_FAILED (It is too late.), executed no
-    undeclared                     change EXECUTION_FAILED, executed unknown
-    undeclared                     look   EXECUTION_FAILED, executed no
-    forbidden                      change FORBIDDEN, executed unknown
-    forbidden                      look   FORBIDDEN, executed no
-    unauthenticated                change UNAUTHENTICATED, executed unknown
-    unauthenticated                look   UNAUTHENTICATED, executed no
-    nothing happened               change EXECUTION_FAILED, retryable, executed no
-    nothing happened               look   EXECUTION_FAILED, retryable, executed no
-    nothing happened, 409          change EXECUTION_FAILED, retryable, executed no
-    nothing happened, 409          look   EXECUTION_FAILED, retryable, executed no
-    nothing happened, 503          change EXECUTION_FAILED, retryable, executed no
-    nothing happened, 503          look   EXECUTION_FAILED, retryable, executed no
-    nothing happened, as text      change EXECUTION_FAILED, executed unknown
-    nothing happened, as text      look   EXECUTION_FAILED, executed no
-    nothing happened, redirecting  change EXECUTION_FAILED, executed unknown
-    nothing happened, redirecting  look   EXECUTION_FAILED, executed no
-    nothing happened, and more     change EXECUTION_FAILED, executed unknown
-    nothing happened, and more     look   EXECUTION_FAILED, executed no
-    completed, by error status     change EXECUTION_FAILED, executed unknown
-    completed, by error status     look   EXECUTION_FAILED, executed no
-    400                            change EXECUTION_FAILED, executed unknown
-    400                            look   EXECUTION_FAILED, executed no
-    404                            change EXECUTION_FAILED, executed unknown
-    404                            look   EXECUTION_FAILED, executed no
-    429                            change EXECUTION_FAILED, executed unknown
-    429                            look   EXECUTION_FAILED, executed no
-    503                            change EXECUTION_FAILED, executed unknown
-    503                            look   EXECUTION_FAILED, executed no
-    204                            change EXECUTION_FAILED, executed unknown
-    204                            look   EXECUTION_FAILED, executed no
-    a redirect to another place    change EXECUTION_FAILED, executed unknown
-    a redirect to another place    look   EXECUTION_FAILED, executed no
-    an empty answer                change EXECUTION_FAILED, executed unknown
-    an empty answer                look   EXECUTION_FAILED, executed no
-    garbage                        change EXECUTION_FAILED, executed unknown
-    garbage                        look   EXECUTION_FAILED, executed no
-    a repeated member              change EXECUTION_FAILED, executed unknown
-    a repeated member              look   EXECUTION_FAILED, executed no
-    an answer cut short            change EXECUTION_FAILED, executed unknown
-    an answer cut short            look   EXECUTION_FAILED, executed no
-    no HTTP                        change EXECUTION_FAILED, executed unknown
-    no HTTP                        look   EXECUTION_FAILED, executed no
-    the end at once                change EXECUTION_FAILED, executed unknown
-    the end at once                look   EXECUTION_FAILED, executed no
-    a reset after reading          change EXECUTION_FAILED, executed unknown
-    a reset after reading          look   EXECUTION_FAILED, executed no
-    a reset while reading          change EXECUTION_FAILED, executed unknown
-    a reset while reading          look   EXECUTION_FAILED, executed no
-    an answer without an end       change EXECUTION_FAILED, executed unknown
-    an answer without an end       look   EXECUTION_FAILED, executed no
-    a second call                  change completed "ok"
-    a second call                  look   completed "ok"
+    completed                     completed [1]                                        completed [1]
+    completed, with a charset     completed 1                                          completed 1
+    declared                      EXECUTION_FAILED (It is too late.), executed unknown EXECUTION_FAILED (It is too late.), executed no
+    declared, by status too       EXECUTION_FAILED (It is too late.), executed unknown EXECUTION_FAILED (It is too late.), executed no
+    undeclared                    EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    forbidden                     FORBIDDEN, executed unknown                          FORBIDDEN, executed no
+    unauthenticated               UNAUTHENTICATED, executed unknown                    UNAUTHENTICATED, executed no
+    nothing happened              EXECUTION_FAILED, retryable, executed no             EXECUTION_FAILED, retryable, executed no
+    nothing happened, 409         EXECUTION_FAILED, retryable, executed no             EXECUTION_FAILED, retryable, executed no
+    nothing happened, 503         EXECUTION_FAILED, retryable, executed no             EXECUTION_FAILED, retryable, executed no
+    nothing happened, as text     EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    nothing happened, redirecting EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    nothing happened, and more    EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    completed, by error status    EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    400                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    404                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    429                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    503                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    204                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    a redirect to another place   EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    an empty answer               EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    garbage                       EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    a repeated member             EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    an answer cut short           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    no HTTP                       EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    the end at once               EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    a reset after reading         EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    a reset while reading         EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    an answer without an end      EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
+    a second call                 completed "ok"                                       completed "ok"
     "#);
 }
 

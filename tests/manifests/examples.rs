@@ -148,7 +148,7 @@ async fn said(lines: &mut Lines<BufReader<ChildStdout>>, beginning: &str) -> Str
         }
         panic!("it never says `{beginning}`")
     };
-    tokio::time::timeout(Duration::from_secs(60), looking).await.expect("it says so in time")
+    tokio::time::timeout(Duration::from_mins(1), looking).await.expect("it says so in time")
 }
 
 /// Calls, has Priya approve, resumes.

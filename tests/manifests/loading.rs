@@ -95,9 +95,9 @@ async fn a_manifest_says_all_that_a_builder_can() {
     "#);
 }
 
-#[test]
-fn every_problem_of_every_file_is_told_at_once() {
-    let files = Files::of(&[
+/// Files with all that can be wrong in them.
+fn broken() -> Files {
+    Files::of(&[
         (
             "a.toml",
             r#"
@@ -129,8 +129,12 @@ extra = 1
         ("d.toml", ""),
         ("e.TOML", ""),
         ("f.toml/nothing", ""),
-    ]);
-    insta::assert_snapshot!(files.problems(&settings()), @r#"
+    ])
+}
+
+#[test]
+fn every_problem_of_every_file_is_told_at_once() {
+    insta::assert_snapshot!(broken().problems(&settings()), @r#"
     e.TOML: its name does not end in `.toml`; rename it, in small letters
     f.toml: it is not a regular file; make it a readable text file, or remove it
     a.toml:1: `description`: it is missing; say what it does and when to use it
@@ -141,7 +145,7 @@ extra = 1
     a.toml:6: `timeout`: it must be a time with its unit: `500ms`, `30s`, `5m`, `24h` or `7d`; correct it
     a.toml:7: `idempotent`: it must be `true` or `false`; correct it
     a.toml:9: `input_schema_file`: `input_schema` says it too; keep one of the two
-    a.toml:10: `output_schema_file`: it cannot be read (entity not found); name a file of JSON, from the manifest's place
+    a.toml:10: `output_schema_file`: it cannot be read (entity not found); name a file of JSON, from the manifests' directory
     a.toml:11: `retry.max_attempts`: it is missing; say how many additional attempts there may be: `max_attempts = 2`
     a.toml:11: `retry.attempts`: there is no such field; remove it; there are: max_attempts
     a.toml:12: `errors.NOT_ELIGIBLE`: it must be a string; write the sentence that callers read
@@ -320,11 +324,11 @@ fn commands_name_what_is_there_and_have_a_guard() {
     assert!(!told.contains("canary"), "{told}");
     insta::assert_snapshot!(told, @r#"
     a.toml:12: `handler.program`: it is missing; name the program: `program = "./refund"`
-    a.toml:14: `handler.program`: there is no such program; name an executable file, absolute or from the manifest's place; no search path is used
-    a.toml:14: `handler.program`: there is no such program; name an executable file, absolute or from the manifest's place; no search path is used
-    a.toml:14: `handler.program`: it is not an executable file; name an executable file, absolute or from the manifest's place; no search path is used
-    a.toml:14: `handler.program`: it is not an executable file; name an executable file, absolute or from the manifest's place; no search path is used
-    a.toml:15: `handler.cwd`: there is no such directory; name one, absolute or from the manifest's place
+    a.toml:14: `handler.program`: there is no such program; name an executable file, absolute or from the manifests' directory; no search path is used
+    a.toml:14: `handler.program`: there is no such program; name an executable file, absolute or from the manifests' directory; no search path is used
+    a.toml:14: `handler.program`: it is not an executable file; name an executable file, absolute or from the manifests' directory; no search path is used
+    a.toml:14: `handler.program`: it is not an executable file; name an executable file, absolute or from the manifests' directory; no search path is used
+    a.toml:15: `handler.cwd`: there is no such directory; name one, absolute or from the manifests' directory
     a.toml:15: `handler.args`: an argument looks like a secret, and everybody sees arguments; hand it over in the environment, by reference: `secrets = { NAME = { file = "PATH" } }`
     a.toml:15: `handler.args`: an argument holds a NUL; remove it
     a.toml:15: `handler.args`: it must be a list of strings; correct it

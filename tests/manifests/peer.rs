@@ -143,8 +143,9 @@ async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Result<()> {
         }
         Reply::Flood => {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n").await?;
+            let blanks = vec![b' '; 65_536];
             loop {
-                stream.write_all(&[b' '; 65_536]).await?;
+                stream.write_all(&blanks).await?;
             }
         }
     }
