@@ -121,7 +121,7 @@ fn dedup(draft: &mut Draft) {
     meta.expose.dedup();
     meta.tags.sort_unstable();
     meta.tags.dedup();
-    meta.errors.sort_by(|left, right| (left.code, &left.message).cmp(&(right.code, &right.message)));
+    meta.errors.sort_by(|left, right| (&left.code, &left.message).cmp(&(&right.code, &right.message)));
     meta.errors.dedup();
 }
 

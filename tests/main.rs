@@ -26,6 +26,7 @@ mod idempotency;
 mod inline;
 mod input;
 mod logs;
+mod manifests;
 mod order;
 mod panics;
 mod policies;
