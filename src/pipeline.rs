@@ -51,6 +51,11 @@ pub(crate) struct Core {
     pub(crate) resources: Resources,
     pub(crate) abandoned: Abandoned,
     pub(crate) meters: Meters,
+    /// What the worker of this process did.
+    pub(crate) worked: crate::worker::Tally,
+    /// What the deliverers of this process did.
+    #[cfg(feature = "http")]
+    pub(crate) notified: crate::notifications::Tally,
     pub(crate) probe: Option<StageProbe>,
 }
 
