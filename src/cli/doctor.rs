@@ -62,7 +62,7 @@ fn policies(config: &Config, findings: &mut Vec<Finding>) {
         Ok(application) => application,
         Err(problems) => return findings.extend(problems.into_iter().map(|it| Finding::problem("capabilities", it))),
     };
-    let (source, name) = (application.policies.clone(), application.name);
+    let (source, name) = (application.policies.clone(), application.name.clone());
     let registry = match application.registry() {
         Ok(registry) => registry,
         Err(problems) => return findings.extend(problems.into_iter().map(|it| Finding::problem("capabilities", it))),

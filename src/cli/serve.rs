@@ -53,10 +53,10 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
         address: local(&listener)?,
         metrics: metrics.as_ref().map(local).transpose()?,
         database: config.database_url(),
-        name: application.name,
+        name: application.name.clone(),
         tokens,
     };
-    let built = application.builder(&config).build_with_notes().await;
+    let built = application.builder(&config, &auth).build_with_notes().await;
     let (engine, notes) = built.map_err(|it| unbuilt(&it, &config))?;
     for note in notes.iter().filter(|_| !json) {
         print_error(&render(note));

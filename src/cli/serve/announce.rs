@@ -16,7 +16,7 @@ pub(super) struct Announcement {
     pub(super) metrics: Option<SocketAddr>,
     pub(super) database: String,
     /// What is served.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// The demo's own tokens.
     pub(super) tokens: Vec<DemoToken>,
 }
@@ -38,7 +38,7 @@ impl Announcement {
 
     /// The line about the address comes last: whoever waits for it has seen everything.
     pub(super) fn text(&self) -> String {
-        let mut rows = vec![("serving", self.name.to_owned()), ("database", self.database.clone())];
+        let mut rows = vec![("serving", self.name.clone()), ("database", self.database.clone())];
         rows.extend(self.metrics.map(|it| ("metrics", format!("http://{it}/metrics"))));
         let mut text = facts(&rows);
         if !self.tokens.is_empty() {
