@@ -105,7 +105,7 @@ pub(crate) fn binding_hash(text: &str) -> String {
 }
 
 /// One person's decision, as stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionRecord {
     /// Who.
@@ -122,7 +122,7 @@ pub struct DecisionRecord {
 }
 
 /// An approval as people see it: what will run, and how far deciding has come.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalView {
     /// Its id.
@@ -165,7 +165,7 @@ pub struct ApprovalView {
 }
 
 /// What a decision came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
     /// The approval.

@@ -529,7 +529,7 @@ pub enum RequiresApproval {
 }
 
 /// A capability as a listing shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "document 3 is the table")]
 pub struct Descriptor {

@@ -79,7 +79,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
 
     /// Executions after the fact: their state, and settling unknown ones.
     pub fn executions(&self, identity: impl Into<Identity>) -> Executions {
-        Executions { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct) }
+        Executions { core: Arc::clone(&self.core), identity: identity.into().on(Surface::Direct), issuer: None }
     }
 
     /// The application's own call: middleware and handler, **no policy, no agent info and no trail**.
@@ -168,7 +168,7 @@ impl Gateway {
     /// Executions as a party sees them that came in over a surface.
     #[cfg(feature = "http")]
     pub(crate) fn executions(&self, identity: Identity, surface: Surface) -> Executions {
-        Executions { core: Arc::clone(&self.core), identity: identity.on(surface) }
+        Executions { core: Arc::clone(&self.core), identity: identity.on(surface), issuer: None }
     }
 
     /// The audit log as a party may read it that came in over a surface.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::actor::Identity;
@@ -18,7 +18,7 @@ use crate::rejection::Rejection;
 use crate::schema::Refused;
 use crate::stage::redaction::Stored;
 use crate::store::op::{End, ExecutionRecord, Reconcile};
-use crate::store::{EventFilter, StoreError};
+use crate::store::{EventFilter, Readers, StoreError};
 use crate::trail::{hashed, is_locator};
 use crate::{ApprovalId, CapabilityId, ExecutionId, Output};
 
@@ -27,10 +27,12 @@ use crate::{ApprovalId, CapabilityId, ExecutionId, Output};
 pub struct Executions {
     pub(crate) core: Arc<Core>,
     pub(crate) identity: Identity,
+    /// Who vouches for whoever settles, for the record.
+    pub(crate) issuer: Option<String>,
 }
 
 /// Where an execution stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// It has begun, and its owner is alive.
@@ -50,7 +52,7 @@ pub enum ExecutionStatus {
 }
 
 /// An execution as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionView {
     /// Its id.
@@ -167,7 +169,7 @@ impl Executions {
             end,
             outcome,
             by: ReconciledBy::Operator,
-            events: vec![self.core.management_event(&policies.set, &self.identity, done)],
+            events: vec![self.event(policies, done)],
         };
         let settled = self.core.store.reconcile(operation).await?;
         match (settled.applied, settled.late) {
@@ -188,27 +190,60 @@ impl Executions {
             execution_id: Some(if is_locator(id) { id.to_owned() } else { hashed(id) }),
             code: rejection.code(),
         };
-        let denied = self.core.management_event(&policies.set, &self.identity, denied);
-        match self.core.store.append(vec![denied]).await {
+        match self.core.store.append(vec![self.event(policies, denied)]).await {
             Ok(()) => rejection.face(),
             Err(error) => Rejection::from(error).face(),
         }
     }
+
+    /// Whoever vouched for the actor, else who sits there.
+    fn event(&self, policies: &Loaded, kind: EventKind) -> AuditEvent {
+        let mut event = self.core.management_event(&policies.set, &self.identity, kind);
+        if let Some(actor) = &mut event.envelope.actor {
+            actor.issuer = actor.issuer.take().or_else(|| self.issuer.clone());
+        }
+        event
+    }
+}
+
+/// What the store keeps of an execution; of refusals and reads, what the trail says.
+pub(crate) async fn execution_view(records: &Readers, id: &str) -> Result<Option<ExecutionView>, StoreError> {
+    if !is_locator(id) {
+        return Ok(None);
+    }
+    if let Some(record) = records.execution(&id.into()).await? {
+        return Ok(Some(view_of(record)));
+    }
+    let filter = EventFilter { execution: Some(id.to_owned()), ..EventFilter::default() };
+    let events = records.events(&filter, 200).await?;
+    let events = events.iter().filter_map(|(_, body)| serde_json::from_str::<AuditEvent>(body).ok());
+    Ok(told_by(id, &events.collect::<Vec<_>>()))
+}
+
+/// Executions that began, the latest first, older than `before`: for operators.
+#[cfg(feature = "cli")]
+pub(crate) async fn execution_views(
+    records: &Readers,
+    status: Option<ExecutionStatus>,
+    before: Option<&str>,
+    limit: usize,
+) -> Result<Vec<ExecutionView>, StoreError> {
+    let state = status.map(|it| match it {
+        ExecutionStatus::Running => "running",
+        ExecutionStatus::Completed => "completed",
+        ExecutionStatus::Failed => "failed",
+        ExecutionStatus::Unknown => "unknown",
+        ExecutionStatus::NotExecuted | ExecutionStatus::Cancelled => "free",
+        ExecutionStatus::Waiting => "none", // it has not begun
+    });
+    let records = records.executions(state, before, limit).await?;
+    Ok(records.into_iter().map(view_of).collect())
 }
 
 impl Core {
-    /// What the store keeps of it; of refusals and reads, what the trail says.
+    /// See [`execution_view`].
     pub(crate) async fn execution_view(&self, id: &str) -> Result<Option<ExecutionView>, StoreError> {
-        if !is_locator(id) {
-            return Ok(None);
-        }
-        if let Some(record) = self.store.execution(&id.into()).await? {
-            return Ok(Some(view_of(record)));
-        }
-        let filter = EventFilter { execution: Some(id.to_owned()), ..EventFilter::default() };
-        let events = self.store.events(&filter, 200).await?;
-        let events = events.iter().filter_map(|(_, body)| serde_json::from_str::<AuditEvent>(body).ok());
-        Ok(told_by(id, &events.collect::<Vec<_>>()))
+        execution_view(self.store.readers(), id).await
     }
 
     /// What repetitions are answered with after a resolution.

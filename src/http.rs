@@ -58,10 +58,10 @@ pub(crate) struct App {
     calls: Arc<Semaphore>,
     /// One permit for each call that waits for a decision.
     waits: Arc<Semaphore>,
-    /// One permit for each open stream.
-    streams: Arc<Semaphore>,
     /// Those who wait look one after the other, so that a thousand of them leave the store's readers to others.
     looks: Semaphore,
+    /// One permit for each open stream.
+    streams: Arc<Semaphore>,
     readiness: health::Readiness,
 }
 
@@ -87,8 +87,8 @@ impl Server {
         let app = App {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
-            streams: Arc::new(Semaphore::new(settings.max_streams)),
             looks: Semaphore::new(1),
+            streams: Arc::new(Semaphore::new(settings.max_streams)),
             readiness: health::Readiness::default(),
             gateway,
             auth,

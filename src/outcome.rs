@@ -134,7 +134,7 @@ impl fmt::Display for Unfinished {
 impl std::error::Error for Unfinished {}
 
 /// What a person is asked to decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {
     /// 160 random bits; a locator, never an authority.

@@ -16,6 +16,8 @@ use tokio::sync::Mutex;
 pub(crate) use self::changing::{Around, By, Unchanged};
 pub use self::history::PolicyActivation;
 #[cfg(feature = "cli")]
+pub(crate) use self::history::policy_history;
+#[cfg(feature = "cli")]
 pub(crate) use self::sets::Called;
 pub use self::sets::{PolicyCheck, PolicyRefusal, PolicySets};
 pub(crate) use self::shadow::Asked;
@@ -101,7 +103,12 @@ impl Policies {
         role: Role,
         around: Around<'_>,
     ) -> Result<(Self, Vec<PolicyProblem>), Vec<Problem>> {
-        let followed = if role == Role::Follows { active(around).await? } else { None };
+        let followed = match role {
+            Role::Follows => active(around).await?,
+            // One that cannot be had here is carried over by proposing.
+            Role::Joins => active(around).await.unwrap_or_default().filter(Loaded::is_ruling),
+            Role::Serves | Role::Visits | Role::Looks => None,
+        };
         let (loaded, content, notes) = match followed {
             Some(loaded) => (loaded, None, Vec::new()),
             None => first(&source, role, around).await?,
@@ -294,7 +301,7 @@ type First = (Loaded, Option<String>, Vec<PolicyProblem>);
 
 /// A process's own files, when it starts.
 async fn first(source: &PolicySource, role: Role, around: Around<'_>) -> Result<First, Vec<Problem>> {
-    let proposes = matches!(role, Role::Serves | Role::Visits);
+    let proposes = matches!(role, Role::Serves | Role::Visits | Role::Joins);
     let (content, loaded) = load(source, around.registry).await;
     let (set, notes) = match loaded {
         Ok(loaded) => loaded,

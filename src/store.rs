@@ -37,7 +37,7 @@ pub(crate) use self::examine::{Examined, examine};
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
-pub(crate) use self::read::{EventFilter, Figures};
+pub(crate) use self::read::{EventFilter, Figures, Readers};
 pub(crate) use self::seal::SealError;
 
 use self::job::{Answer, Ending, Op, Ready, SeenRow};
@@ -46,7 +46,6 @@ use self::op::{
     Activate, Activated, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish,
     Holder, Reconcile, Seen, SeenRecord, Settled, Unresolved, Withdraw,
 };
-use self::read::Readers;
 use self::seal::Key;
 use self::writer::Writer;
 use crate::approval::ApprovalState;
@@ -195,6 +194,13 @@ pub(crate) async fn stored(path: &std::path::Path) -> Result<Vec<(i64, String)>,
     events
 }
 
+/// Readers of a database that is there. Nothing is written: it is not created, upgraded or locked, nobody is enrolled,
+/// and where nobody writes the file itself may be read-only. `None` if it has to be upgraded before it can be read.
+#[cfg(feature = "cli")]
+pub(crate) async fn look(path: &std::path::Path, clock: Clock) -> Result<Option<Readers>, OpenError> {
+    Ok(open::look(path).await?.map(|it| Readers::with(it, clock)))
+}
+
 impl Store {
     /// Opens the file, creating or upgrading it, takes a lease and starts the writer's thread.
     pub(crate) async fn open(config: Config) -> Result<Self, OpenError> {
@@ -221,9 +227,15 @@ impl Store {
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;
         let store = Self { shared, writer, readers, key };
-        let path = store.shared.path.clone();
-        store.renew().await.map_err(|source| OpenError::Store { path, source })?;
-        Ok(store)
+        match store.renew().await {
+            Ok(()) => Ok(store),
+            Err(source) => Err(open::refused(&store.shared.path, source).await),
+        }
+    }
+
+    /// What reads without this store's writer.
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
     }
 
     /// Files a request for a decision, or finds the open one of the same call.
@@ -408,11 +420,6 @@ impl Store {
     /// The hashes of copies that begin so, the latest active one first.
     pub(crate) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.readers.copies(prefix, limit).await
-    }
-
-    /// The canonical texts of `policy.loaded` events, the latest first.
-    pub(crate) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.readers.loaded(limit).await
     }
 
     /// How long the log is, as far as this process has heard: its own commits at once, others' when it last looked.

@@ -47,7 +47,7 @@ pub(crate) use self::change::{About, Change, Changes, Class, Side};
 pub(crate) use self::diff::{Diff, Pair};
 pub(crate) use self::explain::explain;
 #[cfg(feature = "cli")]
-pub(crate) use self::explain::{Approving, Explanation, life};
+pub(crate) use self::explain::{Approving, life};
 #[cfg(feature = "cli")]
 pub(crate) use self::given::ActorGiven;
 #[cfg(feature = "prove")]

@@ -1,5 +1,7 @@
 //! Who is named by `--actor`: one of the demo's people, or a file.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::failure::Failure;
@@ -41,11 +43,16 @@ fn read(name: &str, check: impl Fn(&ActorGiven) -> Result<(), &'static str>) -> 
     let wrong = |what: String| {
         Failure::could_not_run(format!("the actor file `{name}` {what}"), format!("write it like `{EXAMPLE}`"))
     };
-    let length = std::fs::metadata(name).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
-    if length > MAX_FILE {
+    let unreadable = |error: io::Error| wrong(format!("cannot be read: {error}"));
+    if !std::fs::metadata(name).map_err(unreadable)?.is_file() {
+        return Err(wrong("is no file".into())); // a pipe would be waited for, and a device is endless
+    }
+    let mut text = String::new();
+    let file = File::open(name).map_err(unreadable)?;
+    file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if u64::try_from(text.len()).is_ok_and(|it| it > MAX_FILE) {
         return Err(wrong(format!("is longer than {MAX_FILE} bytes")));
     }
-    let text = std::fs::read_to_string(name).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let given: ActorGiven = serde_json::from_str(&text).map_err(|error| wrong(format!("is no actor: {error}")))?;
     check(&given).and_then(|()| given.identity()).map_err(|what| wrong(what.into()))
 }

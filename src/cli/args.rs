@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::exit::HELP;
 use super::policy::Policy;
 use crate::config::LogFormat;
+use crate::secret::Secret;
 use crate::{ActorKind, ApprovalState, Surface, Timestamp};
 
 /// Stands between AI agents and an application's procedures: every call is checked, approved, recorded and run at most
@@ -61,14 +62,46 @@ pub(super) struct Format {
 /// Which records and rules a command works on.
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// The database. Whoever can write this file is an operator: they may name any actor and surface
-    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
-    pub(super) db: String,
-    /// A directory of `*.cedar` files (default: the demo's policies, compiled in)
+    /// The database (default: sqlite:countersign.db). Whoever can write this file is an operator: they may name any actor
+    /// and surface
+    #[arg(long, value_name = "URL")]
+    pub(super) db: Option<String>,
+    /// A directory of `*.cedar` files (default: what is active there; else the demo's policies, compiled in)
     #[arg(long, value_name = "DIR")]
     pub(super) policies: Option<PathBuf>,
     #[command(flatten)]
+    pub(super) remote: Remote,
+    #[command(flatten)]
     pub(super) format: Format,
+}
+
+/// Which records a command works on, whatever the rules.
+#[derive(Debug, Args)]
+pub(super) struct Records {
+    /// The database (default: sqlite:countersign.db). Whoever can write this file is an operator: they may name any actor
+    #[arg(long, value_name = "URL")]
+    pub(super) db: Option<String>,
+    #[command(flatten)]
+    pub(super) remote: Remote,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// The server that is asked instead of a database.
+#[derive(Debug, Args)]
+pub(super) struct Remote {
+    /// Ask this server instead of a database, as whom its token stands for (or set COUNTERSIGN_SERVER)
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    pub(super) server: Option<String>,
+    /// The token. Others on this machine can see it while the command runs: rather set COUNTERSIGN_TOKEN
+    #[arg(long, value_name = "TOKEN", help_heading = "Server", allow_hyphen_values = true)]
+    pub(super) token: Option<Secret>,
+    /// A file that has nothing but the token
+    #[arg(long, value_name = "FILE", help_heading = "Server", conflicts_with = "token")]
+    pub(super) token_file: Option<PathBuf>,
+    /// Send token and calls in clear text to another machine
+    #[arg(long, help_heading = "Server")]
+    pub(super) insecure_http: bool,
 }
 
 /// On whose behalf.
@@ -187,15 +220,18 @@ pub(super) struct Invoke {
     pub(super) input: String,
     #[command(flatten)]
     pub(super) who: As,
-    /// Where the call is said to come in: direct, http, mcp, workflow, test
-    #[arg(long, value_parser = surface, default_value = "direct")]
-    pub(super) surface: Surface,
+    /// Where the call is said to come in: direct, http, mcp, workflow, test (default: direct)
+    #[arg(long, value_parser = surface)]
+    pub(super) surface: Option<Surface>,
     /// The promise that two calls are the same call
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(super) idempotency_key: Option<String>,
     /// The caller's own id of the conversation, for the record
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub(super) correlation_id: Option<String>,
+    /// If a person must decide, wait so long for it, and run what was approved. For servers
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub(super) wait: Option<u32>,
     #[command(flatten)]
     pub(super) place: Place,
 }
@@ -230,9 +266,9 @@ pub(super) enum CapabilitiesCommand {
 pub(super) struct View {
     #[command(flatten)]
     pub(super) who: As,
-    /// Where the actor is said to come from
-    #[arg(long, value_parser = surface, default_value = "direct")]
-    pub(super) surface: Surface,
+    /// Where the actor is said to come from (default: direct)
+    #[arg(long, value_parser = surface)]
+    pub(super) surface: Option<Surface>,
     #[command(flatten)]
     pub(super) place: Place,
 }
@@ -246,10 +282,9 @@ pub(super) struct Approvals {
 #[derive(Debug, Subcommand)]
 pub(super) enum ApprovalsCommand {
     /// All requests, or those that an actor may see, newest first
-    List {
-        /// pending, approved, rejected, expired, withdrawn or consumed
-        #[arg(long, value_parser = state)]
-        status: Option<ApprovalState>,
+    List(ApprovalsList),
+    /// Print what waits for a decision, and every change, until Ctrl-C
+    Watch {
         #[command(flatten)]
         who: As,
         #[command(flatten)]
@@ -274,9 +309,9 @@ pub(super) enum ApprovalsCommand {
         id: String,
         #[command(flatten)]
         who: As,
-        /// Where the call came in
-        #[arg(long, value_parser = surface, default_value = "direct")]
-        surface: Surface,
+        /// Where the call came in (default: direct)
+        #[arg(long, value_parser = surface)]
+        surface: Option<Surface>,
         #[command(flatten)]
         place: Place,
     },
@@ -289,6 +324,23 @@ pub(super) enum ApprovalsCommand {
         #[command(flatten)]
         place: Place,
     },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ApprovalsList {
+    /// pending, approved, rejected, expired, withdrawn or consumed
+    #[arg(long, value_parser = state)]
+    pub(super) status: Option<ApprovalState>,
+    /// At most so many requests
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) limit: u32,
+    /// Only requests that are older than this one
+    #[arg(long, value_name = "ID")]
+    pub(super) before: Option<String>,
+    #[command(flatten)]
+    pub(super) who: As,
+    #[command(flatten)]
+    pub(super) place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -315,6 +367,8 @@ pub(super) struct Executions {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ExecutionsCommand {
+    /// Those that began, newest first: what is still open is among them
+    List(ExecutionsList),
     /// Where an execution stands
     Show {
         /// The execution's id
@@ -341,6 +395,37 @@ pub(super) enum ExecutionsCommand {
     },
 }
 
+#[derive(Debug, Args)]
+pub(super) struct ExecutionsList {
+    /// Only those that stand so
+    #[arg(long, value_enum)]
+    pub(super) status: Option<Began>,
+    /// At most so many executions
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) limit: u32,
+    /// Only executions that began before this one
+    #[arg(long, value_name = "ID")]
+    pub(super) before: Option<String>,
+    #[command(flatten)]
+    pub(super) records: Records,
+}
+
+/// Where an execution that began may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(super) enum Began {
+    /// Its owner is at it
+    Running,
+    /// It has an output
+    Completed,
+    /// It failed
+    Failed,
+    /// It may have taken effect, and nobody knows: settle it
+    Unknown,
+    /// Nothing happened, or repeating it does no harm
+    NotExecuted,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(super) enum ResolveTo {
@@ -362,12 +447,13 @@ pub(super) struct Audit {
 pub(super) enum AuditCommand {
     /// Events in the order of their numbers
     List(AuditList),
+    /// The last events, and with --follow those that come
+    Tail(AuditTail),
 }
 
+/// Which events.
 #[derive(Debug, Args)]
-pub(super) struct AuditList {
-    #[command(flatten)]
-    pub(super) who: As,
+pub(super) struct About {
     /// Only this execution's
     #[arg(long, value_name = "ID")]
     pub(super) execution: Option<String>,
@@ -380,6 +466,30 @@ pub(super) struct AuditList {
     /// Only events of this type, `capability.denied`
     #[arg(long = "type", value_name = "TYPE")]
     pub(super) kind: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AuditTail {
+    #[command(flatten)]
+    pub(super) who: As,
+    #[command(flatten)]
+    pub(super) about: About,
+    /// Go on until Ctrl-C
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// How many of the last events
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub(super) lines: u32,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AuditList {
+    #[command(flatten)]
+    pub(super) who: As,
+    #[command(flatten)]
+    pub(super) about: About,
     /// Not before this time, `2026-06-01T12:00:00Z` or `2026-06-01`
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) since: Option<Timestamp>,
@@ -448,16 +558,6 @@ pub(super) struct Which {
     pub(super) all: bool,
 }
 
-/// Which records a command works on, whatever the policies.
-#[derive(Debug, Args)]
-pub(super) struct Records {
-    /// The database
-    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
-    pub(super) db: String,
-    #[command(flatten)]
-    pub(super) format: Format,
-}
-
 impl Command {
     pub(super) fn wants_json(&self) -> bool {
         let format = match self {
@@ -467,16 +567,21 @@ impl Command {
                 CapabilitiesCommand::List { view, .. } | CapabilitiesCommand::Show { view, .. } => &view.place.format,
             },
             Self::Approvals(it) => match &it.command {
-                ApprovalsCommand::List { place, .. }
+                ApprovalsCommand::List(it) => &it.place.format,
+                ApprovalsCommand::Watch { place, .. }
                 | ApprovalsCommand::Show { place, .. }
                 | ApprovalsCommand::Resume { place, .. }
                 | ApprovalsCommand::Withdraw { place, .. } => &place.format,
                 ApprovalsCommand::Approve(it) | ApprovalsCommand::Reject(it) => &it.place.format,
             },
             Self::Executions(it) => match &it.command {
+                ExecutionsCommand::List(it) => &it.records.format,
                 ExecutionsCommand::Show { place, .. } | ExecutionsCommand::Resolve { place, .. } => &place.format,
             },
-            Self::Audit(Audit { command: AuditCommand::List(it) }) => &it.place.format,
+            Self::Audit(it) => match &it.command {
+                AuditCommand::List(it) => &it.place.format,
+                AuditCommand::Tail(it) => &it.place.format,
+            },
             Self::Notifications(it) => match &it.command {
                 NotificationsCommand::List { records, .. }
                 | NotificationsCommand::Retry { records, .. }

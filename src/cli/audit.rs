@@ -1,145 +1,195 @@
-//! `audit list`, and how events look.
+//! `audit list|tail`, on a database and through a server.
 
+mod look;
+mod tail;
+
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use self::look::more;
+pub(super) use self::look::{numbered, shown};
 use super::actors::identity;
-use super::args::{Audit, AuditCommand, AuditList};
+use super::args::{About, Audit, AuditCommand, AuditList, Place};
+use super::exit::Side;
 use super::failure::Failure;
-use super::open::{Database, Session};
-use super::screen::{Answer, HINT, table};
+use super::open::{Database, Records, Session};
+use super::place::Where;
+use super::remote::{Asked, Server};
+use super::screen::Answer;
 use crate::builder::Role;
+use crate::policy::ManageAction;
 use crate::rejection::Rejection;
 use crate::store::EventFilter;
-use crate::{AuditEvent, DecisionData, Error, EventKind, PolicyRef};
+use crate::{Error, Identity};
+
+/// The most events that a server is asked for at once.
+const PAGE: usize = 500;
+
+/// Its place in the log, and its text.
+type Event = (i64, String);
 
 pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
-    let AuditCommand::List(args) = args.command;
-    let session = Session::open(&args.place, Role::Looks, Database::Existing).await?;
-    let listed = list(&session, &args).await;
-    session.close().await;
-    Ok(match listed? {
+    match args.command {
+        AuditCommand::List(args) => list(&args).await,
+        AuditCommand::Tail(args) => tail::run(&args).await,
+    }
+}
+
+async fn list(args: &AuditList) -> Result<Answer, Failure> {
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let (listed, side) = match args.place.find(&[("--actor", args.who.actor.is_some())])? {
+        Where::Database(db) => {
+            let filter = EventFilter { since: args.since, until: args.until, ..of(&args.about, args.after) };
+            (listed_here(&db, args, filter, limit).await?, Side::Database)
+        }
+        Where::Server(server) => {
+            let mut query = asked(&args.about);
+            query.push(("since", args.since.map(|it| it.to_string())));
+            query.push(("until", args.until.map(|it| it.to_string())));
+            (read(&server, &query, args.after, limit).await?, Side::Server)
+        }
+    };
+    Ok(match listed {
         Ok(events) if events.is_empty() => Answer::list(&[Value::Null; 0], "There are no such events.\n"),
         Ok(events) => {
             let text = shown(&events) + &more(&events, args.limit);
             let json: Vec<_> = events.iter().map(|(seq, body)| numbered(*seq, body)).collect();
             Answer::list(&json, text)
         }
-        Err(error) => Answer::refused(&error),
+        Err(error) => Answer::refused(&error, side),
     })
 }
 
-type Events = Vec<(i64, String)>;
-
 /// With an actor: what policy lets it read, of its own tenant. Without: everything, for the operator.
-async fn list(session: &Session, args: &AuditList) -> Result<Result<Events, Error>, Failure> {
-    let tenant = match &args.who.actor {
-        None => None,
-        Some(name) => {
-            let identity = identity(Some(name))?;
-            if let Err(error) = session.core().may_read_audit(&identity).await {
-                return Ok(Err(error));
+async fn listed_here(
+    db: &str,
+    args: &AuditList,
+    mut filter: EventFilter,
+    limit: usize,
+) -> Result<Asked<Vec<Event>>, Failure> {
+    let log = match Log::open(db, args.who.actor.as_deref(), &args.place).await? {
+        Ok(log) => log,
+        Err(error) => return Ok(Err(error)),
+    };
+    filter.tenant = log.tenant();
+    let events = log.records.readers().events(&filter, limit).await;
+    log.records.close().await;
+    Ok(events.map_err(|it| Rejection::from(it).face()))
+}
+
+/// A log that may be read.
+struct Log {
+    records: Records,
+    /// Who reads, unless it is the operator.
+    reader: Option<Identity>,
+}
+
+impl Log {
+    async fn open(db: &str, actor: Option<&str>, place: &Place) -> Result<Asked<Self>, Failure> {
+        let Some(name) = actor else {
+            return Ok(Ok(Self { records: Records::open(db).await?, reader: None }));
+        };
+        let identity = identity(Some(name))?;
+        let session = Session::open(db, place, Role::Looks, Database::Existing).await?;
+        if let Err(error) = session.core().may_read_audit(&identity).await {
+            session.close().await;
+            return Ok(Err(error));
+        }
+        Ok(Ok(Self { records: Records::Session(session), reader: Some(identity) }))
+    }
+
+    /// Of which events are read, unless it is all of them.
+    fn tenant(&self) -> Option<String> {
+        self.reader.as_ref().map(|it| it.tenant_name().to_owned())
+    }
+
+    /// Whether the reader still may, however long ago the log was opened.
+    async fn check(&self) -> Result<(), Error> {
+        match (&self.records, &self.reader) {
+            (Records::Session(session), Some(reader)) => {
+                let allowed = session.core().reading(ManageAction::ReadAudit, reader).await.1;
+                allowed.map_err(|it| it.face())
             }
-            Some(identity.tenant_name().to_owned())
+            (Records::Session(_) | Records::Readers(_), _) => Ok(()),
         }
-    };
-    let filter = EventFilter {
-        tenant,
-        execution: args.execution.clone(),
-        capability: args.capability.clone(),
-        actor: args.actor_id.clone(),
-        kind: args.kind.clone(),
-        since: args.since,
-        until: args.until,
-        after_seq: args.after,
+    }
+}
+
+fn of(about: &About, after_seq: i64) -> EventFilter {
+    EventFilter {
+        execution: about.execution.clone(),
+        capability: about.capability.clone(),
+        actor: about.actor_id.clone(),
+        kind: about.kind.clone(),
+        after_seq,
         ..EventFilter::default()
-    };
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    Ok(session.core().store.events(&filter, limit).await.map_err(|it| Rejection::from(it).face()))
-}
-
-fn more(events: &Events, limit: u32) -> String {
-    match events.last() {
-        Some((last, _)) if u32::try_from(events.len()) == Ok(limit) => {
-            format!("{HINT}there may be more:{HINT:#} `--after {last}`\n")
-        }
-        _ => String::new(),
     }
 }
 
-/// An event as it is stored, with its place in the log.
-pub(super) fn numbered(seq: i64, body: &str) -> Value {
-    let mut event: Value = serde_json::from_str(body).unwrap_or_default();
-    event["seq"] = seq.into();
-    event
+/// The same, as a server is asked for it.
+fn asked(about: &About) -> Vec<(&'static str, Option<String>)> {
+    vec![
+        ("execution", about.execution.clone()),
+        ("capability", about.capability.clone()),
+        ("actor", about.actor_id.clone()),
+        ("type", about.kind.clone()),
+    ]
 }
 
-/// Events as a table.
-pub(super) fn shown(events: &[(i64, String)]) -> String {
-    let rows: Vec<_> = events.iter().map(|(seq, body)| row(*seq, body)).collect();
-    table(&["seq", "at", "event", "actor", "capability", "about"], &rows)
+/// A page of a server's log.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    events: Vec<Box<RawValue>>,
+    #[serde(default)]
+    next: Option<i64>,
+    #[serde(default)]
+    up_to: i64,
 }
 
-fn row(seq: i64, body: &str) -> Vec<String> {
-    let Ok(event) = serde_json::from_str::<AuditEvent>(body) else {
-        // Cut down to its place, or of a type that came later.
-        let event: Value = serde_json::from_str(body).unwrap_or_default();
-        let text = |name: &str| event[name].as_str().unwrap_or("-").to_owned();
-        return vec![seq.to_string(), text("at"), text("type"), "-".into(), text("capabilityId"), "-".into()];
-    };
-    let actor = event.envelope.actor.as_ref().map_or_else(|| "-".into(), |it| it.id.clone());
-    let capability = event.envelope.capability_id.as_ref().map_or_else(|| "-".into(), ToString::to_string);
-    let name = event.kind.name().to_owned();
-    vec![seq.to_string(), event.at.to_string(), name, actor, capability, gist(&event.kind)]
+async fn page(
+    server: &Server,
+    query: &[(&'static str, Option<String>)],
+    after: i64,
+    limit: usize,
+) -> Result<Asked<Page>, Failure> {
+    let mut query = query.to_vec();
+    query.push(("after", Some(after.to_string())));
+    query.push(("limit", Some(limit.to_string())));
+    server.get(&["v1", "audit", "events"], &query).await
 }
 
-/// What an event says, in a few words.
-fn gist(kind: &EventKind) -> String {
-    match kind {
-        EventKind::Discovered { count, .. } => format!("{count} listed"),
-        EventKind::Requested { approval_id: Some(id), .. } => format!("resumes {id}"),
-        EventKind::Requested { approval_id: None, .. } => String::new(),
-        EventKind::Denied { reason, policies, .. } => {
-            format!("{}{}", word(reason), names(policies))
+/// So many events of a server's log, in as many pages as it takes.
+async fn read(
+    server: &Server,
+    query: &[(&'static str, Option<String>)],
+    mut after: i64,
+    limit: usize,
+) -> Result<Asked<Vec<Event>>, Failure> {
+    let mut events = Vec::new();
+    loop {
+        let page = match page(server, query, after, (limit - events.len()).min(PAGE)).await? {
+            Ok(page) => page,
+            Err(error) => return Ok(Err(error)),
+        };
+        events.extend(page.events.iter().filter_map(|it| event(it.get())));
+        match page.next {
+            Some(next) if next > after && events.len() < limit => after = next,
+            Some(_) | None => {
+                events.truncate(limit);
+                return Ok(Ok(events));
+            }
         }
-        EventKind::ApprovalRequested { approval_id, requirements, .. } => {
-            let types: Vec<_> = requirements.iter().map(|it| &*it.kind).collect();
-            format!("{approval_id} needs {}", types.join(", "))
-        }
-        EventKind::Approved(it) | EventKind::Rejected(it) => decision(it),
-        EventKind::ApprovalWithdrawn { approval_id, by } => format!("{approval_id} by {by}"),
-        EventKind::ApprovalExpired { approval_id } => approval_id.to_string(),
-        EventKind::Started { approval_id, policies, .. } => {
-            let approved = approval_id.as_ref().map(|it| format!("consumes {it}")).unwrap_or_default();
-            format!("{approved}{}", names(policies)).trim().to_owned()
-        }
-        EventKind::Retried { attempt, previous_code } => format!("attempt {attempt} after {previous_code}"),
-        EventKind::Completed { duration_us, .. } => format!("in {} ms", duration_us / 1000),
-        EventKind::Failed { code, stage, .. } => format!("{code} at {}", word(stage)),
-        EventKind::Cancelled { code, .. } => code.to_string(),
-        EventKind::Replayed { original_execution_id } => format!("of {original_execution_id}"),
-        EventKind::Interrupted { by, .. } => format!("by {by}"),
-        EventKind::Reconciled { applied, .. } => (if *applied { "applied" } else { "NOT applied" }).into(),
-        EventKind::ManagementDenied { action, code, .. } => format!("{action}: {code}"),
-        EventKind::ManagementDone { action, .. } => action.clone(),
-        EventKind::PolicyLoaded { files, .. } => format!("{files} files, see `policy history`"),
-        EventKind::PolicyRefused { problems, .. } => format!("{problems} problems"),
-        EventKind::PolicyShadowDifference { active, candidate, .. } => {
-            format!("{} now, {} by the candidate", word(&active.outcome), word(&candidate.outcome))
-        }
-        EventKind::AuthFailed { reason, count } => format!("{reason}, {count} times"),
     }
 }
 
-fn decision(it: &DecisionData) -> String {
-    format!("{} by {}, {} {} of {}", it.approval_id, it.approver.id, it.kind, it.have, it.need)
-}
-
-fn names(policies: &[PolicyRef]) -> String {
-    let names: Vec<_> = policies.iter().map(|it| &*it.id).collect();
-    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
-}
-
-/// As it is written on the record.
-fn word(it: &impl serde::Serialize) -> String {
-    serde_json::to_value(it).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+/// An event as servers write it: its place is among its members.
+fn event(text: &str) -> Option<Event> {
+    #[derive(Deserialize)]
+    struct Place {
+        seq: i64,
+    }
+    let Place { seq } = serde_json::from_str(text).ok()?;
+    Some((seq, text.to_owned()))
 }

@@ -4,62 +4,87 @@ use serde_json::{Value, json};
 
 use super::actors::identity;
 use super::args::{Capabilities, CapabilitiesCommand, View};
-use super::exit::Exit;
+use super::exit::{Exit, Side};
 use super::failure::Failure;
 use super::open::{Database, Session, registry};
+use super::place::Where;
+use super::remote::Asked;
 use super::screen::{Answer, STRONG, facts, plain, pretty, table};
 use crate::builder::Role;
 use crate::capability::Governed;
-use crate::{Descriptor, Error, ErrorCode, Filter, RequiresApproval};
+use crate::{Descriptor, Error, ErrorCode, Filter, RequiresApproval, Surface};
 
 pub(super) async fn run(args: Capabilities) -> Result<Answer, Failure> {
     match args.command {
-        CapabilitiesCommand::List { view, tags } => list(&view, Filter::tags(tags)).await,
+        CapabilitiesCommand::List { view, tags } => list(&view, tags).await,
         CapabilitiesCommand::Show { capability, view } => show(&view, &capability).await,
     }
 }
 
-async fn list(view: &View, filter: Filter) -> Result<Answer, Failure> {
-    if view.who.actor.is_none() {
-        let registry = registry()?;
+async fn list(view: &View, tags: Vec<String>) -> Result<Answer, Failure> {
+    let place = find(view)?;
+    if let (Where::Database(_), None) = (&place, &view.who.actor) {
+        let (registry, filter) = (registry()?, Filter::tags(tags));
         let all: Vec<_> = registry.all().iter().filter(|it| filter.matches(it)).collect();
         let rows: Vec<_> = all.iter().map(|it| operator_row(it)).collect();
         let text = table(&["capability", "effect", "risk", "exposed on", "description"], &rows);
         return Ok(Answer::list(&all.iter().map(|it| operator_json(it)).collect::<Vec<_>>(), text));
     }
-    Ok(match listed(view, filter).await? {
+    let (listed, side) = listed(place, view, tags, None).await?;
+    Ok(match listed {
         Ok(all) if all.is_empty() => Answer::list(&all, "This actor could get nothing allowed here.\n"),
         Ok(all) => {
             let rows: Vec<_> = all.iter().map(actor_row).collect();
             Answer::list(&all, table(&["capability", "effect", "risk", "approval", "description"], &rows))
         }
-        Err(error) => Answer::refused(&error),
+        Err(error) => Answer::refused(&error, side),
     })
 }
 
 async fn show(view: &View, id: &str) -> Result<Answer, Failure> {
-    if view.who.actor.is_none() {
+    let place = find(view)?;
+    if let (Where::Database(_), None) = (&place, &view.who.actor) {
         let registry = registry()?;
-        return Ok(registry.get(id).map_or_else(|| Answer::refused(&missing(id)), |it| whole(it)));
+        return Ok(registry.get(id).map_or_else(|| Answer::refused(&missing(id), Side::Database), |it| whole(it)));
     }
-    let found = listed(view, Filter::all().ids([id])).await?;
-    Ok(match found.map(|all| all.into_iter().next()) {
+    let (found, side) = listed(place, view, Vec::new(), Some(id)).await?;
+    Ok(match found.map(|all| all.into_iter().find(|it| *it.id == *id)) {
         Ok(Some(it)) => {
             let text = about(&it.id, &it.description, &actor_row(&it), &it.input_schema);
             Answer::new(Exit::Done, &it, text)
         }
-        Ok(None) => Answer::refused(&missing(id)),
-        Err(error) => Answer::refused(&error),
+        Ok(None) => Answer::refused(&missing(id), side),
+        Err(error) => Answer::refused(&error, side),
     })
 }
 
+fn find(view: &View) -> Result<Where, Failure> {
+    view.place.find(&[("--actor", view.who.actor.is_some()), ("--surface", view.surface.is_some())])
+}
+
 /// What an actor could get allowed. Looking is on record.
-async fn listed(view: &View, filter: Filter) -> Result<Result<Vec<Descriptor>, Error>, Failure> {
-    let identity = identity(view.who.actor.as_deref())?;
-    let session = Session::open(&view.place, Role::Looks, Database::Existing).await?;
-    let listed = session.caller(identity, view.surface).capabilities(filter).await;
-    session.close().await;
-    Ok(listed)
+async fn listed(
+    place: Where,
+    view: &View,
+    tags: Vec<String>,
+    id: Option<&str>,
+) -> Result<(Asked<Vec<Descriptor>>, Side), Failure> {
+    match place {
+        Where::Server(server) => {
+            let tags = tags.into_iter().map(|it| ("tag", Some(it)));
+            let query: Vec<_> = tags.chain([("id", id.map(str::to_owned))]).collect();
+            Ok((server.get(&["v1", "capabilities"], &query).await?, Side::Server))
+        }
+        Where::Database(db) => {
+            let filter = id.map_or_else(|| Filter::tags(tags), |id| Filter::all().ids([id]));
+            let identity = identity(view.who.actor.as_deref())?;
+            let session = Session::open(&db, &view.place, Role::Looks, Database::Existing).await?;
+            let caller = session.caller(identity, view.surface.unwrap_or(Surface::Direct));
+            let listed = caller.capabilities(filter).await;
+            session.close().await;
+            Ok((listed, Side::Database))
+        }
+    }
 }
 
 /// The same answer for what is not there and what is not shown (INV-7).

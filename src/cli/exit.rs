@@ -1,6 +1,6 @@
 //! Exit codes: one exhaustive table from what a call came to.
 
-use crate::{ErrorCode, Outcome};
+use crate::ErrorCode;
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,12 @@ Exit codes:
      APPROVER_NOT_ELIGIBLE, and every APPROVAL_* but pending
   3  invalid input or policy: INPUT_INVALID, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED
   4  an approval is required, or still pending
-  5  could not run: wrong flags, an actor, file or database that cannot be used
+  5  could not run: wrong flags, an actor, file, database or server that cannot be used
 
 With --json the answer is one JSON document on standard output; a command that could not run writes
 {\"error\":{..}} to standard error. Colours appear on a terminal only, and never where NO_COLOR is set.
-COUNTERSIGN_LOG or -v say what is logged to standard error.";
+COUNTERSIGN_LOG or -v say what is logged to standard error. COUNTERSIGN_SERVER and COUNTERSIGN_TOKEN stand for --server
+and --token.";
 
 impl Exit {
     pub(super) fn code(self) -> u8 {
@@ -44,14 +45,6 @@ impl Exit {
             Self::Invalid => 3,
             Self::Waiting => 4,
             Self::CouldNotRun => 5,
-        }
-    }
-
-    pub(super) fn of_outcome(outcome: &Outcome) -> Self {
-        match outcome {
-            Outcome::Completed { .. } => Self::Done,
-            Outcome::ApprovalRequired { .. } => Self::Waiting,
-            Outcome::Failed { error, .. } | Outcome::Cancelled { error, .. } => Self::of_code(error.code),
         }
     }
 
@@ -89,8 +82,49 @@ impl Exit {
     }
 }
 
+/// What answered, which decides how the next command is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// A database, whose operator may name anybody.
+    Database,
+    /// A server, which knows who asks by the token.
+    Server,
+}
+
+impl Side {
+    /// On whose behalf a command is to be run, where that has to be said.
+    pub(super) fn actor(self) -> &'static str {
+        match self {
+            Self::Database => " --actor NAME",
+            Self::Server => "",
+        }
+    }
+}
+
 /// What whoever reads this code does next.
-pub(super) fn next_step(code: ErrorCode) -> &'static str {
+pub(super) fn next_step(code: ErrorCode, side: Side) -> &'static str {
+    match side {
+        Side::Database => next_step_here(code),
+        Side::Server => next_step_there(code),
+    }
+}
+
+fn next_step_there(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::CapabilityNotFound => "see what there is: `countersign capabilities list`",
+        ErrorCode::Unauthenticated => "give a token that the server takes: `--token-file FILE`, or COUNTERSIGN_TOKEN",
+        ErrorCode::ApprovalPending => "have it decided: `countersign approvals approve ID`, by somebody who may",
+        ErrorCode::ApprovalNotFound => "see what this token may know of: `countersign approvals list`",
+        ErrorCode::OutcomeUnknown => "have it settled: `countersign executions resolve ID --as ..`",
+        ErrorCode::PolicyFailed => "a policy could not be evaluated: the server's log says more",
+        ErrorCode::ExecutionFailed | ErrorCode::OutputInvalid => "the server's log has the cause",
+        ErrorCode::AuditUnavailable => "have the server's database seen to: nothing runs that cannot be recorded",
+        ErrorCode::InternalError => "the server's log says more; report it",
+        other => next_step_here(other),
+    }
+}
+
+fn next_step_here(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::CapabilityNotFound => "see what there is: `countersign capabilities list --actor NAME`",
         ErrorCode::Unauthenticated => "say on whose behalf: `--actor NAME|FILE`",

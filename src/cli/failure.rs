@@ -32,7 +32,12 @@ impl Failure {
     }
 
     pub(super) fn invalid(cause: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { exit: Exit::Invalid, ..Self::could_not_run(cause, next) }
+        Self::ending(Exit::Invalid, cause, next)
+    }
+
+    /// An end of another sort.
+    pub(super) fn ending(exit: Exit, cause: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { exit, ..Self::could_not_run(cause, next) }
     }
 
     /// Policies that do not load.

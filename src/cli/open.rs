@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +13,12 @@ use super::policy::render;
 use super::screen::print_error;
 use super::user::issuer;
 use crate::builder::{self, Role};
+use crate::clock::Clock;
 use crate::demo::{self, Desk};
 use crate::pipeline::Core;
 use crate::registry::Registry;
-use crate::{Caller, Engine, Identity, PolicySets, PolicySource, Surface, policy};
+use crate::store::{self, Readers};
+use crate::{BuildError, Caller, Engine, Identity, PolicySets, PolicySource, Surface, policy};
 
 /// The most bytes that are read of an input: one more than the pipeline takes, so that it is the one to refuse.
 const MAX_INPUT: u64 = 1024 * 1024 + 1;
@@ -36,12 +38,16 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) async fn open(place: &Place, role: Role, database: Database) -> Result<Self, Failure> {
-        // Who only looks, and names no policies, sees what is active.
-        let role = if role == Role::Looks && place.policies.is_none() { Role::Follows } else { role };
+    pub(super) async fn open(db: &str, place: &Place, role: Role, database: Database) -> Result<Self, Failure> {
+        // Who names no policies goes by those that are active.
+        let role = match role {
+            Role::Looks if place.policies.is_none() => Role::Follows,
+            Role::Visits if place.policies.is_none() => Role::Joins,
+            Role::Serves | Role::Visits | Role::Looks | Role::Follows | Role::Joins => role,
+        };
         let source = source(place.policies.as_deref())?;
-        check_database(&place.db, database)?;
-        Self::build(source, &place.db, role, !place.format.json).await
+        check_database(db, database)?;
+        Self::build(source, db, role, !place.format.json).await
     }
 
     /// For work on the active policies themselves: they are taken as they are, and none are proposed.
@@ -93,6 +99,39 @@ impl Session {
     }
 }
 
+/// What an operator reads, of a database that is not written for it.
+pub(super) enum Records {
+    /// By readers alone.
+    Readers(Readers),
+    /// It had to be upgraded first.
+    Session(Session),
+}
+
+impl Records {
+    pub(super) async fn open(db: &str) -> Result<Self, Failure> {
+        let path = check_database(db, Database::Existing)?;
+        let found = store::look(&path, Clock::System).await;
+        match found.map_err(|it| Failure::of_engine(&BuildError { problems: vec![it.into()] }))? {
+            Some(readers) => Ok(Self::Readers(readers)),
+            None => Ok(Self::Session(Session::follow(db).await?)),
+        }
+    }
+
+    pub(super) fn readers(&self) -> &Readers {
+        match self {
+            Self::Readers(readers) => readers,
+            Self::Session(session) => session.core().store.readers(),
+        }
+    }
+
+    pub(super) async fn close(self) {
+        match self {
+            Self::Readers(readers) => readers.close().await,
+            Self::Session(session) => session.close().await,
+        }
+    }
+}
+
 /// The demo's capabilities, without an engine.
 pub(super) fn registry() -> Result<Registry, Failure> {
     let drafts = demo::capabilities().into_iter().map(|it| it.draft).collect();
@@ -112,7 +151,7 @@ pub(super) fn source(directory: Option<&Path>) -> Result<PolicySource, Failure> 
     Err(Failure::could_not_run(format!("there is no directory `{}`", directory.display()), next))
 }
 
-pub(super) fn check_database(url: &str, wanted: Database) -> Result<(), Failure> {
+pub(super) fn check_database(url: &str, wanted: Database) -> Result<PathBuf, Failure> {
     let path = builder::path(Some(url)).map_err(|it| {
         Failure::could_not_run(format!("{}: {}", it.at, it.what), "name it like `--db sqlite:countersign.db`")
     })?;
@@ -121,7 +160,7 @@ pub(super) fn check_database(url: &str, wanted: Database) -> Result<(), Failure>
             `countersign invoke orders.search --input '{\"query\":\"lamp\"}' --actor dana`";
         return Err(Failure::could_not_run(format!("there is no database `{}`", path.display()), next));
     }
-    Ok(())
+    Ok(path)
 }
 
 /// JSON text from a flag: itself, `@FILE`, or `-`.

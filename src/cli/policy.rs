@@ -12,6 +12,7 @@ mod problem;
 #[cfg(feature = "prove")]
 mod prove;
 mod publish;
+mod reload;
 mod rollback;
 mod schema;
 mod set;
@@ -32,6 +33,7 @@ pub(super) async fn run(args: Policy) -> Result<Answer, Failure> {
         PolicyCommand::Diff(args) => diff::run(&args).await,
         PolicyCommand::Explain(args) => explain::run(*args).await,
         PolicyCommand::History(args) => history::run(&args).await,
+        PolicyCommand::Reload(args) => reload::run(&args).await,
         PolicyCommand::Publish(args) => publish::run(&args).await,
         PolicyCommand::Rollback(args) => rollback::run(&args).await,
         PolicyCommand::Matrix(args) => matrix::run(&args),

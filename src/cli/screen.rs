@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::ops::ControlFlow;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::exit::{Exit, next_step};
+use super::exit::{Exit, Side, next_step};
 use crate::Error;
 
 pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -25,25 +26,32 @@ pub(super) struct Answer {
     text: String,
     /// Whether the text is an error. For machines it is an answer like any other.
     refused: bool,
+    /// What was done, which an answer that cannot be printed must not hide.
+    done: Option<String>,
 }
 
 impl Answer {
     pub(super) fn new(exit: Exit, json: &impl Serialize, text: impl Into<String>) -> Self {
         // Plain data serialises; and if it did not, an empty document is no wrong one.
         let json = serde_json::to_string(json).unwrap_or_default();
-        Self { exit, json, text: text.into(), refused: false }
+        Self { exit, json, text: text.into(), refused: false, done: None }
     }
 
     /// A list: for machines an array with one element a line.
     pub(super) fn list(json: &[impl Serialize], text: impl Into<String>) -> Self {
         let lines: Vec<_> = json.iter().map(|it| serde_json::to_string(it).unwrap_or_default()).collect();
         let json = if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) };
-        Self { exit: Exit::Done, json, text: text.into(), refused: false }
+        Self { exit: Exit::Done, json, text: text.into(), refused: false, done: None }
+    }
+
+    /// What was done before there was an answer to print.
+    pub(super) fn having_done(self, what: impl Into<String>) -> Self {
+        Self { done: Some(what.into()), ..self }
     }
 
     /// The engine's answer to something other than a call: `{"status":"failed","error":{..}}` for machines.
-    pub(super) fn refused(error: &Error) -> Self {
-        Self::refused_with(error, next_step(error.code))
+    pub(super) fn refused(error: &Error, side: Side) -> Self {
+        Self::refused_with(error, next_step(error.code, side))
     }
 
     /// As [`Self::refused`], where something else than usual comes next.
@@ -54,7 +62,7 @@ impl Answer {
 
     /// Nothing to be said at the end: it was said before.
     pub(super) fn silent(exit: Exit) -> Self {
-        Self { exit, json: String::new(), text: String::new(), refused: false }
+        Self { exit, json: String::new(), text: String::new(), refused: false, done: None }
     }
 
     /// The text goes to standard error.
@@ -72,9 +80,16 @@ impl Answer {
             true => self.json + "\n",
             false => self.text,
         };
-        match print(&text) {
-            Exit::Done => self.exit,
-            failed => failed,
+        match (written(&text), self.done) {
+            (Ok(_), _) => self.exit,
+            (Err(error), None) => unwritten(&error),
+            (Err(error), Some(done)) => {
+                print_error(&format!(
+                    "error: the output cannot be written: {error}; but the command ran: {done}\n  next: see it on the trail \
+                     (`countersign audit tail`), rather than repeat it\n"
+                ));
+                if self.exit == Exit::Done { Exit::Failed } else { self.exit }
+            }
         }
     }
 }
@@ -97,17 +112,57 @@ fn unquoted(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), |it| if it.is_empty() { "(root)".into() } else { it.into() })
 }
 
-/// To standard output. A reader that has gone away has seen enough; any other failure is one.
+/// Whether somebody still reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    There,
+    /// Whoever has gone away has seen enough.
+    Gone,
+}
+
+/// To standard output.
 pub(super) fn print(text: &str) -> Exit {
+    written(text).map_or_else(|error| unwritten(&error), |_| Exit::Done)
+}
+
+/// To standard output, at once.
+fn written(text: &str) -> io::Result<Reader> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Exit::Done,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(error) => {
-            print_error(&format!(
-                "error: the output cannot be written: {error}\n  next: see the records with `countersign audit list`\n"
-            ));
-            Exit::CouldNotRun
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+fn unwritten(error: &io::Error) -> Exit {
+    print_error(&format!(
+        "error: the output cannot be written: {error}\n  next: see the records with `countersign audit list`\n"
+    ));
+    Exit::CouldNotRun
+}
+
+/// Lines that are printed as they come: for machines a document a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines {
+    pub(super) json: bool,
+}
+
+impl Lines {
+    /// Breaks off, with how the process ends, once nobody reads any more.
+    pub(super) fn print(self, json: &impl Serialize, text: &str) -> ControlFlow<Exit> {
+        let line = if self.json { serde_json::to_string(json).unwrap_or_default() } else { text.to_owned() };
+        match written(&(line + "\n")) {
+            Ok(Reader::There) => ControlFlow::Continue(()),
+            Ok(Reader::Gone) => ControlFlow::Break(Exit::Done),
+            Err(error) => ControlFlow::Break(unwritten(&error)),
+        }
+    }
+
+    /// A remark for people: to standard error, so that lines stay lines.
+    pub(super) fn remark(self, text: &str) {
+        if !self.json {
+            print_error(&format!("{FAINT}{}{FAINT:#}\n", plain(text)));
         }
     }
 }
@@ -138,6 +193,12 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A row of a table whose other rows come later: cells are padded to these widths, longer ones push the rest.
+pub(super) fn row(widths: &[usize], cells: &[String]) -> String {
+    let padded: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{:width$}", plain(cell))).collect();
+    padded.join("  ").trim_end().to_owned()
 }
 
 /// The same for pull requests.

@@ -2,18 +2,17 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::audit::{ActorRef, AuditEvent, EventKind, PolicyChanges, PolicyOrigin};
 use crate::clock::Timestamp;
-use crate::pipeline::Core;
-use crate::store::StoreError;
+use crate::store::{Readers, StoreError};
 
 /// The most entries that one look at the history returns.
 const MAX: usize = 1_000;
 
 /// One change of the active policy set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyActivation {
     /// Counts the changes from 1.
@@ -46,19 +45,17 @@ pub struct PolicyActivation {
     pub kept: bool,
 }
 
-impl Core {
-    /// The latest first.
-    pub(crate) async fn policy_history(&self, limit: usize) -> Result<Vec<PolicyActivation>, StoreError> {
-        let bodies = self.store.loaded(limit.min(MAX)).await?;
-        let kept: HashSet<String> = self.store.copies("", MAX).await?.into_iter().collect();
-        let active = self.store.active().await?;
-        let events = bodies.iter().filter_map(|it| serde_json::from_str::<AuditEvent>(it).ok());
-        let mut history: Vec<_> = events.filter_map(|it| activation(it, &kept)).collect();
-        if let (Some(latest), Some(active)) = (history.first_mut(), active) {
-            latest.active = latest.policy_hash == active.hash;
-        }
-        Ok(history)
+/// The latest first.
+pub(crate) async fn policy_history(records: &Readers, limit: usize) -> Result<Vec<PolicyActivation>, StoreError> {
+    let bodies = records.loaded(limit.min(MAX)).await?;
+    let kept: HashSet<String> = records.copies("", MAX).await?.into_iter().collect();
+    let active = records.active().await?;
+    let events = bodies.iter().filter_map(|it| serde_json::from_str::<AuditEvent>(it).ok());
+    let mut history: Vec<_> = events.filter_map(|it| activation(it, &kept)).collect();
+    if let (Some(latest), Some(active)) = (history.first_mut(), active) {
+        latest.active = latest.policy_hash == active.hash;
     }
+    Ok(history)
 }
 
 fn activation(event: AuditEvent, kept: &HashSet<String>) -> Option<PolicyActivation> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::changing::{By, Unchanged, load};
+use super::history::policy_history;
 use super::{PolicyActivation, PolicyReload};
 use crate::BoxFuture;
 use crate::actor::Identity;
@@ -63,7 +64,7 @@ impl PolicySets {
     /// `POLICY_DENIED` without that permit; `AUDIT_UNAVAILABLE` if the store is down.
     pub async fn history(&self, limit: usize) -> Result<Vec<PolicyActivation>, Error> {
         self.allowed(ManageAction::ReadPolicies.as_str(), ManageAction::ReadPolicies).await?;
-        self.core.policy_history(limit).await.map_err(|it| Rejection::from(it).face())
+        policy_history(self.core.store.readers(), limit).await.map_err(|it| Rejection::from(it).face())
     }
 
     /// What publishing these would find, all problems at once. Needs a permit for `read_policies`. Changes nothing.

@@ -3,13 +3,14 @@
 //! Parts are policies of their own, with one part of the scope or one conjunct of a condition each, evaluated on the very
 //! request and entities that deciding saw.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cedar_policy::pst::{
     ActionConstraint, BinaryOp, Clause, Effect, Expr, PrincipalConstraint, ResourceConstraint, Template,
 };
 use cedar_policy::{Decision as Answer, PolicySet as Set};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::approvers::can_be_given;
 use super::decide::{Asked, policy_error};
@@ -30,7 +31,7 @@ const NEAREST: usize = 3;
 const MAX_TEXT: usize = 300;
 
 /// A policy as it is written.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Told {
     pub(crate) id: String,
@@ -39,18 +40,18 @@ pub(crate) struct Told {
     #[serde(flatten)]
     pub(crate) place: Place,
     pub(crate) source: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     /// What lifts it, if it is a gate.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gate: Option<GateTold>,
     /// Why it holds of a call or not, if that was asked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parts: Vec<Part>,
 }
 
 /// What lifts a gate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GateTold {
     #[serde(rename = "type")]
@@ -60,18 +61,18 @@ pub(crate) struct GateTold {
 }
 
 /// A part of a policy that must hold for the whole to hold.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// principal, action, resource, when or unless.
     #[serde(rename = "part")]
-    pub(crate) of: &'static str,
+    pub(crate) of: Cow<'static, str>,
     pub(crate) text: String,
     #[serde(flatten)]
     pub(crate) holds: Holds,
 }
 
 /// Whether a part lets its policy hold: an `unless` does if it is false.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "holds", content = "error", rename_all = "snake_case")]
 pub(crate) enum Holds {
     Yes,
@@ -85,7 +86,7 @@ pub(crate) enum Holds {
 }
 
 /// The permits that came nearest to permitting a call.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Deserialize)]
 pub(crate) struct Nearest {
     pub(crate) permits: Vec<Told>,
     /// How many more there are for the capability.
@@ -192,7 +193,7 @@ impl Inquiry<'_> {
             let holds = if reached { self.condition(&clause, &parts) } else { Holds::NotReached };
             reached = reached && matches!(holds, Holds::Yes | Holds::Unknown);
             let (Clause::When(expr) | Clause::Unless(expr)) = &clause;
-            parts.push(Part { of: part, text: cut(&expr.to_string()), holds });
+            parts.push(Part { of: part.into(), text: cut(&expr.to_string()), holds });
         }
         parts
     }
@@ -212,7 +213,7 @@ impl Inquiry<'_> {
         let action = self.holds(alone((any().0, policy.action.clone(), any().2)));
         let part = |of: &'static str, constraint: String, holds| {
             let text = cut(format!("{of} {constraint}").trim_end());
-            Part { of, text, holds }
+            Part { of: of.into(), text, holds }
         };
         vec![
             part("principal", policy.principal.to_string(), principal),

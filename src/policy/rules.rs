@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cedar_policy::pst::{ActionConstraint, PrincipalConstraint, ResourceConstraint, StaticPolicy, Template};
 use cedar_policy::{Effect, Policy};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::problem::{SourceFile, did_you_mean};
 use super::schema::CAPABILITY_FILE;
@@ -27,7 +27,7 @@ pub(super) struct Rule {
 }
 
 /// Where a policy stands, for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// The file, as it is named in the directory; `<capability>` for a gate that a capability declares itself.
     pub(crate) file: Arc<str>,

@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use sqlx::migrate::MigrateError;
+#[cfg(feature = "cli")]
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, SqliteConnection};
 
 use super::db::{beside, options};
@@ -13,6 +15,9 @@ use super::seal::Key;
 use super::{KeySource, StoreError};
 use crate::audit::hex;
 use crate::id::random;
+
+/// The most bytes that are read of a key's file.
+const MAX_KEY: u64 = 1024;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("src/store/migrations/sqlite");
 
@@ -80,13 +85,7 @@ impl OpenError {
 
 /// Creates or upgrades the database and finds its sealing key, all under the writer's file lock.
 pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, OpenError> {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    if directory.is_some_and(|it| !it.is_dir()) {
-        return Err(OpenError::DirectoryMissing(path.to_owned()));
-    }
-    if path.is_dir() {
-        return Err(OpenError::IsDirectory(path.to_owned()));
-    }
+    check_place(path)?;
     let mut lock = FileLock::new(path, Turn::default()).map_err(|it| OpenError::io(path, it))?;
     lock.acquire().await.map_err(|it| OpenError::io(path, it))?;
     let failed = |it| OpenError::database(path, it);
@@ -98,12 +97,87 @@ pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, Open
     Ok(key) // the lock goes with its file
 }
 
+fn check_place(path: &Path) -> Result<(), OpenError> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    if directory.is_some_and(|it| !it.is_dir()) {
+        return Err(OpenError::DirectoryMissing(path.to_owned()));
+    }
+    match fs::metadata(path) {
+        Ok(it) if it.is_dir() => Err(OpenError::IsDirectory(path.to_owned())),
+        // A pipe would be waited for, and a device is endless.
+        Ok(it) if !it.is_file() => Err(OpenError::NotADatabase(path.to_owned())),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// How to read a database without writing anything. `None` if this version would have to upgrade it first.
+#[cfg(feature = "cli")]
+pub(super) async fn look(path: &Path) -> Result<Option<SqliteConnectOptions>, OpenError> {
+    check_place(path)?;
+    let plain = options(path).read_only(true);
+    let looked = match version(&plain, path).await {
+        // Readers share an index beside the file. Where nobody can make one and nobody writes, there is no need of it.
+        Err(OpenError::ReadOnly(_)) if !has_changes(path) => {
+            let still = plain.immutable(true);
+            version(&still, path).await.map(|it| (still, it))
+        }
+        found => found.map(|it| (plain, it)),
+    };
+    let known = known_schema();
+    match looked? {
+        (_, Some(found)) if found > known => Err(OpenError::NewerSchema { path: path.to_owned(), found, known }),
+        (options, Some(found)) if found == known => Ok(Some(options)),
+        _ => Ok(None),
+    }
+}
+
+/// Whether there are changes that are not in the file itself yet.
+#[cfg(feature = "cli")]
+fn has_changes(path: &Path) -> bool {
+    fs::metadata(beside(path, "-wal")).is_ok_and(|it| it.len() > 0)
+}
+
+/// The version of the schema, if there is one.
+#[cfg(feature = "cli")]
+async fn version(options: &SqliteConnectOptions, path: &Path) -> Result<Option<i64>, OpenError> {
+    let failed = |it| OpenError::database(path, it);
+    let mut link = options.connect().await.map_err(failed)?;
+    let read = async {
+        if !is_ours(&mut link, path).await? {
+            return Ok(None);
+        }
+        let newest = "SELECT MAX(version) FROM _sqlx_migrations";
+        let (found,): (Option<i64>,) = sqlx::query_as(newest).fetch_one(&mut link).await.map_err(failed)?;
+        Ok(found)
+    };
+    let found = read.await;
+    link.close().await.map_err(failed)?;
+    found
+}
+
+/// False for an empty file.
+async fn is_ours(link: &mut SqliteConnection, path: &Path) -> Result<bool, OpenError> {
+    let (tables, ours) = tables(link).await.map_err(|it| OpenError::database(path, it))?;
+    if tables > 0 && ours == 0 { Err(OpenError::Foreign(path.to_owned())) } else { Ok(ours > 0) }
+}
+
+/// Why the first transaction failed: a second one, by itself, tells of which class that is.
+pub(super) async fn refused(path: &Path, source: StoreError) -> OpenError {
+    let tried = async {
+        let mut link = options(path).connect().await?;
+        let tried = link.execute("BEGIN IMMEDIATE; UPDATE audit_head SET seq = seq; ROLLBACK").await.map(drop);
+        let _ = link.close_hard().await; // whatever it has open is not wanted
+        tried
+    };
+    match tried.await {
+        Ok(()) => OpenError::Store { path: path.to_owned(), source },
+        Err(error) => OpenError::database(path, error),
+    }
+}
+
 async fn set_up(link: &mut SqliteConnection, path: &Path, source: &KeySource) -> Result<Key, OpenError> {
     let failed = |it| OpenError::database(path, it);
-    let (tables, ours) = tables(link).await.map_err(failed)?;
-    if tables > 0 && ours == 0 {
-        return Err(OpenError::Foreign(path.to_owned()));
-    }
+    is_ours(link, path).await?;
     let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&mut *link).await.map_err(failed)?;
     if mode != "wal" {
         link.execute("PRAGMA journal_mode = WAL").await.map_err(failed)?;
@@ -179,13 +253,16 @@ pub(super) async fn check_key(link: &mut SqliteConnection, path: &Path) -> Resul
 }
 
 fn key_file(path: &Path, may_create: bool) -> Result<Key, OpenError> {
+    if fs::metadata(path).is_ok_and(|it| !it.is_file()) {
+        return Err(OpenError::KeyUnreadable(path.to_owned())); // a pipe would be waited for
+    }
     let mut text = String::new();
     match fs::File::open(path) {
-        Ok(mut file) => {
+        Ok(file) => {
             if is_exposed(&file).map_err(|it| OpenError::io(path, it))? {
                 return Err(OpenError::KeyExposed(path.to_owned()));
             }
-            file.read_to_string(&mut text).map_err(|_| OpenError::KeyUnreadable(path.to_owned()))?;
+            file.take(MAX_KEY).read_to_string(&mut text).map_err(|_| OpenError::KeyUnreadable(path.to_owned()))?;
         }
         Err(error) if error.kind() == ErrorKind::NotFound && may_create => {
             text = hex(&random::<32>());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
 use super::StoreError;
 use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
@@ -69,8 +69,9 @@ pub(crate) struct Figures {
     pub(crate) lag: Duration,
 }
 
+/// Reads, and writes nothing.
 #[derive(Clone, Debug)]
-pub(super) struct Readers {
+pub(crate) struct Readers {
     pool: SqlitePool,
     clock: Clock,
 }
@@ -80,12 +81,16 @@ type HolderRow = (String, String, bool, bool, String, String, Option<String>);
 
 impl Readers {
     pub(super) fn open(path: &Path, clock: Clock) -> Self {
-        let pool = SqlitePoolOptions::new().max_connections(4).test_before_acquire(false);
-        let pool = pool.idle_timeout(None).max_lifetime(None);
-        Self { pool: pool.connect_lazy_with(options(path).read_only(true)), clock }
+        Self::with(options(path).read_only(true), clock)
     }
 
-    pub(super) async fn close(&self) {
+    pub(super) fn with(options: SqliteConnectOptions, clock: Clock) -> Self {
+        let pool = SqlitePoolOptions::new().max_connections(4).test_before_acquire(false);
+        let pool = pool.idle_timeout(None).max_lifetime(None);
+        Self { pool: pool.connect_lazy_with(options), clock }
+    }
+
+    pub(crate) async fn close(&self) {
         self.pool.close().await;
     }
 
@@ -135,12 +140,39 @@ impl Readers {
         Ok(Some(Holder { execution: id.into(), state, input_hash, given_hash, outcome }))
     }
 
-    pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+    pub(crate) async fn execution(&self, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
         let rows: Vec<ExecutionRow> = self.rows(sql::EXECUTIONS, &[row![id]]).await?;
         rows.into_iter().next().map(|it| it.record().map_err(unavailable)).transpose()
     }
 
-    pub(super) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+    /// Executions that began, the latest first, older than `before`, without their inputs.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn executions(
+        &self,
+        state: Option<&str>,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let values = values![state, before, many(limit)];
+        let rows: Vec<ExecutionRow> =
+            query(&mut link, sql::EXECUTIONS_LATEST, self.now(), &values).await.map_err(unavailable)?;
+        rows.into_iter().map(|it| it.record().map_err(unavailable)).collect()
+    }
+
+    /// Requests of all tenants, the latest first, older than `before`, without their inputs.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn latest_approvals(
+        &self,
+        status: Option<ApprovalState>,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let values = values![status.map(ApprovalState::as_str), before, many(limit)];
+        self.approvals_by(sql::APPROVALS_LATEST, &values).await
+    }
+
+    pub(crate) async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
         let EventFilter { tenant, execution, capability, actor, kind, since, until, .. } = filter;
         let EventFilter { after_seq, up_to, approvals, last, .. } = filter;
         let text = match (execution, last) {
@@ -209,7 +241,7 @@ impl Readers {
         Ok(rows.into_iter().map(|(capability, count)| Pending { capability, count, oldest_us: 0 }).collect())
     }
 
-    pub(super) async fn active(&self) -> Result<Option<Active>, StoreError> {
+    pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(String, i64)> = query(&mut link, sql::ACTIVE, self.now(), &[]).await.map_err(unavailable)?;
         Ok(rows.into_iter().next().map(|(hash, generation)| Active { hash, generation }))
@@ -225,14 +257,14 @@ impl Readers {
         Ok((!rows.is_empty()).then(|| files(rows)))
     }
 
-    pub(super) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let values = values![prefix, many(limit)];
         let rows: Vec<(String,)> = query(&mut link, sql::COPIES, self.now(), &values).await.map_err(unavailable)?;
         Ok(rows.into_iter().map(|it| it.0).collect())
     }
 
-    pub(super) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn loaded(&self, limit: usize) -> Result<Vec<String>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(i64, String)> =
             query(&mut link, sql::LOADED, self.now(), &values![many(limit)]).await.map_err(unavailable)?;
@@ -240,7 +272,7 @@ impl Readers {
     }
 
     /// The place of the last event.
-    pub(super) async fn last(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn last(&self) -> Result<i64, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(i64,)> = query(&mut link, sql::LAST, self.now(), &[]).await.map_err(unavailable)?;
         Ok(rows.first().map_or(0, |it| it.0))

@@ -22,6 +22,8 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+#[cfg(feature = "cli")]
+pub(super) use execution::EXECUTIONS_LATEST;
 #[cfg(feature = "http")]
 pub(super) use outbox::IS_DUE;
 #[cfg(feature = "cli")]
@@ -32,6 +34,8 @@ pub(super) use outbox::{
 };
 pub(super) use pick::{LAY_DOWN, PICK, TO_PICK};
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
+#[cfg(feature = "cli")]
+pub(super) use read::APPROVALS_LATEST;
 #[cfg(feature = "http")]
 pub(super) use read::STANDING;
 pub(super) use read::{

@@ -1,6 +1,6 @@
 //! Why a call would come out as it would: the policies that make it so, what was missing, and who could approve it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Cast;
@@ -24,7 +24,7 @@ pub(crate) struct Explanation {
 }
 
 /// Who could approve, by the policies and by name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Approving {
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct Approving {
 }
 
 /// Whether somebody could approve.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Approver {
     pub(crate) name: String,
     pub(crate) may: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::super::args::{As, Format, Place, surface, time};
+use super::super::args::{As, Format, Place, Records, Remote, surface, time};
 use crate::{Surface, Timestamp};
 
 #[derive(Debug, Args)]
@@ -29,6 +29,8 @@ pub(super) enum PolicyCommand {
     Schema(Schema),
     /// See which policy sets were active, newest first: since when, what changed, who did it
     History(History),
+    /// Have a server load its own policies again
+    Reload(Reload),
     /// Make a set of policies the active one, for every process
     Publish(Publish),
     /// Go back to a set that was active before
@@ -46,16 +48,6 @@ pub(super) enum PolicyCommand {
     Prove(Prove),
 }
 
-/// Which records a command works on.
-#[derive(Debug, Args)]
-pub(super) struct Records {
-    /// The database. Whoever can write this file is an operator: they may name any actor
-    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
-    pub(super) db: String,
-    #[command(flatten)]
-    pub(super) format: Format,
-}
-
 #[derive(Debug, Args)]
 pub(super) struct History {
     #[command(flatten)]
@@ -63,6 +55,12 @@ pub(super) struct History {
     /// At most so many sets
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) limit: u32,
+    #[command(flatten)]
+    pub(super) records: Records,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Reload {
     #[command(flatten)]
     pub(super) records: Records,
 }
@@ -168,9 +166,11 @@ pub(super) struct Backtest {
     /// Before this time (default: all)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) until: Option<Timestamp>,
-    /// The database. Whoever can read this file is an operator
-    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
-    pub(super) db: String,
+    /// The database (default: sqlite:countersign.db). Whoever can read this file is an operator
+    #[arg(long, value_name = "URL")]
+    pub(super) db: Option<String>,
+    #[command(flatten)]
+    pub(super) remote: Remote,
     #[command(flatten)]
     pub(super) comparing: Comparing,
 }
@@ -191,9 +191,9 @@ pub(super) struct Explain {
     pub(super) input: String,
     #[command(flatten)]
     pub(super) who: As,
-    /// Where the call is said to come in: direct, http, mcp, workflow, test
-    #[arg(long, value_parser = surface, default_value = "direct")]
-    pub(super) surface: Surface,
+    /// Where the call is said to come in: direct, http, mcp, workflow, test (default: direct)
+    #[arg(long, value_parser = surface)]
+    pub(super) surface: Option<Surface>,
     /// The agent software that is said to carry the call
     #[arg(long, value_name = "ID")]
     pub(super) client: Option<String>,
@@ -306,6 +306,7 @@ impl Policy {
             PolicyCommand::Diff(it) => &it.comparing.format,
             PolicyCommand::Explain(it) => &it.place.format,
             PolicyCommand::History(it) => &it.records.format,
+            PolicyCommand::Reload(it) => &it.records.format,
             PolicyCommand::Publish(it) => &it.records.format,
             PolicyCommand::Rollback(it) => &it.records.format,
             PolicyCommand::Matrix(it) => &it.view.format,

@@ -3,6 +3,7 @@
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::open::{Session, registry};
+use super::super::place::{Lack, database};
 use super::super::screen::{Answer, GOOD, plain};
 use super::args::{Backtest as Args, Look};
 use super::changes::{counted, progress, progress_ends, replayed, shown};
@@ -11,8 +12,10 @@ use super::plural;
 use super::set::{named, world};
 use crate::workbench::{Backtest, Replaying, backtest};
 
+const LACK: Lack = Lack { what: "asks no other policies of its calls", next: "work on its database: `--db URL`" };
+
 pub(super) async fn run(args: &Args) -> Result<Answer, Failure> {
-    let session = Session::follow(&args.db).await?;
+    let session = Session::follow(&database(args.db.as_deref(), &args.remote, &LACK)?).await?;
     let answer = tested(args, &session).await;
     session.close().await;
     answer

@@ -1,27 +1,33 @@
 //! `policy explain`: why a call comes out as it does.
 
-use serde_json::json;
+mod look;
+mod there;
 
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use self::look::{Asked, Explained, exit};
 use super::super::actors::supposed;
-use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::open::{Database, Session, registry, text};
-use super::super::screen::{Answer, ERROR, FAINT, GOOD, STRONG, WARNING, facts, plain};
+use super::super::place::Where;
+use super::super::screen::{Answer, STRONG, WARNING, facts, plain};
 use super::args::Explain;
 use super::set::{file, loaded, world};
-use super::told::{nearest, shown};
+use super::told::shown;
+use crate::Surface;
 use crate::builder::Role;
 use crate::caller::JsonInput;
 use crate::clock::Clock;
 use crate::policy::PolicySet;
-use crate::workbench::{
-    Approving, Asked, Cast, Explanation, Question, Recorded, Word, World, explain, one_case, recorded,
-};
+use crate::workbench::{Asked as Posed, Cast, Question, Recorded, Word, World, explain, one_case, recorded};
 
+/// Only what is on record needs a database.
 pub(super) async fn run(args: Explain) -> Result<Answer, Failure> {
-    match &args.execution {
-        Some(id) => on_record(&args, id).await,
-        None => supposed_call(&args),
+    match (args.place.find(&[])?, &args.execution) {
+        (Where::Server(server), _) => there::run(&server, &args).await,
+        (Where::Database(db), Some(id)) => on_record(&db, &args, id).await,
+        (Where::Database(_), None) => supposed_call(&args),
     }
 }
 
@@ -33,8 +39,8 @@ fn supposed_call(args: &Explain) -> Result<Answer, Failure> {
             let file = file(path)?;
             let asked = one_case(&file, &world).map_err(Failure::of_cases)?;
             match asked {
-                Asked::Call(question) => *question,
-                Asked::Manage(_) => {
+                Posed::Call(question) => *question,
+                Posed::Manage(_) => {
                     let next = "leave `manage` out, or put it among the cases of `policy test`";
                     return Err(Failure::invalid(format!("`{}` describes no call", path.display()), next));
                 }
@@ -43,15 +49,22 @@ fn supposed_call(args: &Explain) -> Result<Answer, Failure> {
         None => from_flags(args, &world)?,
     };
     let explanation = explain(&set, &question, &world.cast);
-    let json = explanation.json_of(&question, &set);
-    let text = asked_text(&question, &explanation) + &shown_whole(&explanation);
-    Ok(Answer::new(exit(&explanation.ruling.word()), &json, text))
+    of_call(&explanation.json_of(&question, &set))
+}
+
+/// A call and its explanation, whoever explained it.
+fn of_call(json: &Value) -> Result<Answer, Failure> {
+    let (Ok(asked), Ok(explained)) = (Asked::deserialize(json), Explained::deserialize(json)) else {
+        let next = "see that client and server are of the same version; `--json` shows it as it is";
+        return Err(Failure::could_not_run("the explanation is written in another way than this version reads", next));
+    };
+    Ok(Answer::new(exit(&explained.word()), json, asked.text(&explained) + &explained.whole()))
 }
 
 fn from_flags(args: &Explain, world: &World) -> Result<Question, Failure> {
     let next = "name one of dana, priya, omar, nightly, anonymous, or a JSON file: `--actor NAME|FILE`";
     let name = args.who.actor.as_deref().ok_or_else(|| Failure::could_not_run("there is no actor", next))?;
-    let mut identity = supposed(name)?.on(args.surface);
+    let mut identity = supposed(name)?.on(args.surface.unwrap_or(Surface::Direct));
     if let Some(tenant) = &args.tenant {
         identity = identity.tenant(tenant.as_str());
     }
@@ -72,9 +85,9 @@ fn from_flags(args: &Explain, world: &World) -> Result<Question, Failure> {
     Ok(Question { identity, capability, input, now, covers, entities: Vec::new() })
 }
 
-async fn on_record(args: &Explain, id: &str) -> Result<Answer, Failure> {
+async fn on_record(db: &str, args: &Explain, id: &str) -> Result<Answer, Failure> {
     let cast = world(registry()?, &args.actors)?.cast;
-    let session = Session::open(&args.place, Role::Looks, Database::Existing).await?;
+    let session = Session::open(db, &args.place, Role::Looks, Database::Existing).await?;
     let found = recorded(session.core(), id).await;
     let set = std::sync::Arc::clone(&session.core().policies.current().set);
     session.close().await;
@@ -87,7 +100,7 @@ async fn on_record(args: &Explain, id: &str) -> Result<Answer, Failure> {
 }
 
 fn replayed(set: &PolicySet, record: &Recorded, question: Option<&Question>, cast: &Cast) -> Answer {
-    let explanation = question.map(|it| explain(set, it, cast));
+    let replay = question.map(|it| explain(set, it, cast).json());
     let policies: Vec<_> = record.policies.iter().filter_map(|it| set.told(&it.id)).collect();
     let gone: Vec<&str> = record.policies.iter().map(|it| &*it.id).filter(|id| set.place(id).is_none()).collect();
     let json = json!({
@@ -96,14 +109,14 @@ fn replayed(set: &PolicySet, record: &Recorded, question: Option<&Question>, cas
         "sameSet": of_this_set(set, record),
         "policies": policies,
         "gone": gone,
-        "replay": explanation.as_ref().map(Explanation::json),
+        "replay": replay,
     });
     let notes = notes(set, record, &gone);
     let head = format!("{}{notes}", record_text(record));
-    let (word, text) = if let Some(it) = &explanation {
-        let word = it.ruling.word();
+    let (word, text) = if let Some(it) = replay.and_then(|it| Explained::deserialize(it).ok()) {
+        let word = it.word();
         let is = if record.word.as_ref() == Some(&word) { "the same again" } else { "otherwise today" };
-        let replay = format!("\nreplayed with what is stored of it: {}, {is}\n{}", headline(it), shown_whole(it));
+        let replay = format!("\nreplayed with what is stored of it: {}, {is}\n{}", it.headline(), it.whole());
         (record.word.clone().unwrap_or(word), head + &replay)
     } else {
         let shown: String = policies.iter().map(shown).collect();
@@ -146,74 +159,4 @@ fn record_text(record: &Recorded) -> String {
         rows.push(("errors", errors.join("\n")));
     }
     format!("{STRONG}{}{STRONG:#}\n{}", plain(&record.execution), facts(&rows))
-}
-
-fn asked_text(question: &Question, explanation: &Explanation) -> String {
-    let identity = &question.identity;
-    let actor = identity.actor().map(|it| format!("{} ({})", it.id, it.kind.as_str())).unwrap_or_default();
-    let client = identity.client.as_ref().map(|it| format!(", carried by {}", it.0)).unwrap_or_default();
-    let about = format!("{actor} of {} over {}{client}", identity.tenant_name(), identity.surface().as_str());
-    format!("{}: {STRONG}{}{STRONG:#} for {}\n", headline(explanation), question.capability.id, plain(&about))
-}
-
-fn headline(explanation: &Explanation) -> String {
-    let ruling = plain(&explanation.ruling.to_string());
-    match explanation.ruling.word() {
-        Word::Allow => format!("{GOOD}{ruling}{GOOD:#}"),
-        Word::Approval(_) => format!("{WARNING}{ruling}{WARNING:#}"),
-        Word::Deny | Word::Hidden | Word::Unexposed | Word::Invalid | Word::Failed => {
-            format!("{ERROR}{ruling}{ERROR:#}")
-        }
-    }
-}
-
-/// Reasons, policies, and what would have to change.
-fn shown_whole(explanation: &Explanation) -> String {
-    let mut text = String::new();
-    text.extend(explanation.ruling.reasons().into_iter().map(|it| format!("  {}\n", plain(it))));
-    text.extend(told_shortly(explanation).map(|why| format!("  {FAINT}{why}{FAINT:#}\n")));
-    text.extend(explanation.decisive.iter().map(shown));
-    text.extend(explanation.nearest.as_ref().map(nearest));
-    text.extend(explanation.approved.iter().map(|it| format!("\n{STRONG}with approval{STRONG:#}: {it}\n")));
-    text.extend(explanation.approvals.iter().map(approving));
-    text
-}
-
-/// What the word alone does not say.
-fn told_shortly(explanation: &Explanation) -> Option<&'static str> {
-    match explanation.ruling.word() {
-        Word::Hidden => Some("a policy conceals it: to the caller it does not exist"),
-        Word::Unexposed => Some("the capability does not list this surface: to the caller it does not exist"),
-        Word::Failed => Some("a policy could not be evaluated, so the call is denied"),
-        Word::Deny if explanation.decisive.iter().any(|it| it.gate.is_some()) => {
-            Some("nobody in particular can wait for an approval, so a gate denies")
-        }
-        Word::Allow | Word::Approval(_) | Word::Deny | Word::Invalid => None,
-    }
-}
-
-fn approving(it: &Approving) -> String {
-    let names = |may: bool| {
-        let people = it.people.iter().filter(|it| it.may == may);
-        people.map(|it| format!("{}: {}", it.name, it.why)).collect::<Vec<_>>().join("\n")
-    };
-    let none = |it: String| if it.is_empty() { "nobody of these people".into() } else { it };
-    let rule = |it: &crate::policy::Told| format!("{} {} ({})", it.effect, it.id, it.place);
-    let policies: Vec<_> = it.policies.iter().map(rule).collect();
-    let quorum = it.requirement.quorum;
-    let people = if quorum == 1 { "1 person".into() } else { format!("{quorum} people") };
-    let mut rows = vec![("needs", people), ("could approve", none(names(true)))];
-    rows.push(("could not", none(names(false))));
-    rows.push(("by", policies.join("\n")));
-    format!("{STRONG}{}{STRONG:#}\n{}", plain(&it.requirement.kind), facts(&rows))
-}
-
-/// As the call itself would end.
-fn exit(word: &Word) -> Exit {
-    match word {
-        Word::Allow => Exit::Done,
-        Word::Approval(_) => Exit::Waiting,
-        Word::Invalid => Exit::Invalid,
-        Word::Deny | Word::Hidden | Word::Unexposed | Word::Failed => Exit::Denied,
-    }
 }

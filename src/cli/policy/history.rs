@@ -1,10 +1,15 @@
 //! `policy history`: which sets were active.
 
-use super::super::exit::next_step;
+use serde::Deserialize;
+
+use super::super::exit::{Side, next_step};
 use super::super::failure::Failure;
-use super::super::open::Session;
+use super::super::open::{Records, Session};
+use super::super::place::Where;
+use super::super::remote::Asked;
 use super::super::screen::{Answer, HINT, table};
 use super::args::History;
+use crate::policies::policy_history;
 use crate::rejection::Rejection;
 use crate::{ErrorCode, PolicyActivation, PolicyChanges, PolicyOrigin};
 
@@ -14,32 +19,54 @@ const SHORT: usize = "sha256:".len() + 12;
 /// How many policies of a kind are named in a table.
 const NAMED: usize = 3;
 
-/// With an actor: if policy lets it read policies. Without: for the operator, who has the database anyway.
 pub(super) async fn run(args: &History) -> Result<Answer, Failure> {
-    let session = Session::follow(&args.records.db).await?;
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let history = match args.who.actor {
-        Some(_) => session.policies(&args.who)?.history(limit).await,
-        None => session.core().policy_history(limit).await.map_err(|it| Rejection::from(it).face()),
+    let (history, side) = match args.records.find(&[("--actor", args.who.actor.is_some())])? {
+        Where::Database(db) => (history_here(&db, args).await?, Side::Database),
+        Where::Server(server) => {
+            let query = [("limit", Some(args.limit.to_string()))];
+            let found = server.get::<Policies>(&["v1", "policies"], &query).await?;
+            (found.map(|it| it.history), Side::Server)
+        }
     };
-    session.close().await;
     Ok(match history {
-        Ok(all) => Answer::list(&all, shown(&all)),
+        Ok(all) => Answer::list(&all, shown(&all, side)),
         Err(error) => {
             let next = match error.code {
                 ErrorCode::PolicyDenied => "look as somebody whom the active policies permit `read_policies`",
-                other => next_step(other),
+                other => next_step(other, side),
             };
             Answer::refused_with(&error, next)
         }
     })
 }
 
-fn shown(all: &[PolicyActivation]) -> String {
+/// What a server answers.
+#[derive(Deserialize)]
+struct Policies {
+    history: Vec<PolicyActivation>,
+}
+
+/// With an actor: if policy lets it read policies. Without: for the operator, who has the database anyway.
+async fn history_here(db: &str, args: &History) -> Result<Asked<Vec<PolicyActivation>>, Failure> {
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    if args.who.actor.is_some() {
+        let session = Session::follow(db).await?;
+        let history = session.policies(&args.who)?.history(limit).await;
+        session.close().await;
+        return Ok(history);
+    }
+    let records = Records::open(db).await?;
+    let history = policy_history(records.readers(), limit).await;
+    records.close().await;
+    Ok(history.map_err(|it| Rejection::from(it).face()))
+}
+
+fn shown(all: &[PolicyActivation], side: Side) -> String {
     let rows: Vec<_> = all.iter().map(row).collect();
     let table = table(&["no", "since", "policies", "state", "files", "how", "what changed"], &rows);
     let back = all.iter().find(|it| it.kept && !it.active);
     let next = back.map(|it| format!("{HINT}next:{HINT:#} countersign policy rollback {} --actor NAME\n", short(it)));
+    let next = next.filter(|_| side == Side::Database); // no server goes back
     table + &next.unwrap_or_default()
 }
 

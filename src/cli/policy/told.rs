@@ -59,7 +59,7 @@ fn part(it: &Part) -> String {
         Holds::Failed(kind) => format!(": {kind}"),
         Holds::Yes | Holds::No | Holds::Unknown | Holds::NotReached => String::new(),
     };
-    let text = match it.of {
+    let text = match &*it.of {
         "when" | "unless" => format!("{} {}", it.of, it.text),
         _ => it.text.clone(), // a scope's text names its part
     };

@@ -14,7 +14,7 @@ fn line(it: &Part) -> String {
         Holds::Unknown => "unknown".to_owned(),
         Holds::NotReached => "-".to_owned(),
     };
-    let word = if matches!(it.of, "when" | "unless") { format!("{} ", it.of) } else { String::new() };
+    let word = if matches!(&*it.of, "when" | "unless") { format!("{} ", it.of) } else { String::new() };
     format!("{holds}: {word}{}", it.text)
 }
 

@@ -171,6 +171,23 @@ pub(crate) const CLAIM_UNKNOWN: Sql = Sql {
     RETURNING id",
 };
 
+/// $2 state, $3 the last one that was shown, $4 how many: what [`crate::store::record::ExecutionRow`] holds, the latest
+/// first, without the inputs. One whose owner is gone is unknown already.
+#[cfg(feature = "cli")]
+pub(crate) const EXECUTIONS_LATEST: &str = concat!(
+    "
+    SELECT e.id, e.tenant, e.capability, e.requester, e.slot, e.state, NOT ",
+    lapsed!(),
+    " AS lease_valid, e.approval_id, CAST(NULL AS TEXT) AS input, e.agent, e.envelope, e.started_at, e.ended_at, e.tries
+    FROM execution e LEFT JOIN instance i ON i.id = e.instance
+    WHERE (CAST($2 AS TEXT) IS NULL OR $2 = CASE WHEN e.state = 'running' AND ",
+    lapsed!(),
+    " THEN 'unknown' ELSE e.state END)
+          AND (CAST($3 AS TEXT) IS NULL
+               OR (e.started_at, e.id) < (SELECT p.started_at, p.id FROM execution p WHERE p.id = $3))
+    ORDER BY e.started_at DESC, e.id DESC LIMIT $4"
+);
+
 /// execution -> what [`crate::store::record::ExecutionRow`] holds.
 pub(crate) const EXECUTIONS: Sql = Sql {
     columns: "t",

@@ -52,6 +52,17 @@ pub(crate) const APPROVALS: &str = approvals!(
     ORDER BY a.filed_seq, a.id LIMIT $6"
 );
 
+/// $2 state, $3 the last one that was shown, $4 how many: of all tenants, the latest first. Without their inputs.
+#[cfg(feature = "cli")]
+pub(crate) const APPROVALS_LATEST: &str = approvals!(
+    "CAST(NULL AS TEXT)",
+    "(CAST($2 AS TEXT) IS NULL
+          OR $2 = CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= {now} THEN 'expired' ELSE a.state END)
+          AND (CAST($3 AS TEXT) IS NULL
+               OR (a.filed_seq, a.id) < (SELECT p.filed_seq, p.id FROM approval p WHERE p.id = $3))
+    ORDER BY a.filed_seq DESC, a.id DESC LIMIT $4"
+);
+
 /// approval -> its decisions, in order.
 pub(crate) const DECISIONS_OF: Sql = Sql {
     columns: "t",

@@ -59,7 +59,7 @@ async fn an_event_says_what_changed_only_if_it_was_compared_with_the_set_before_
     bench.activated(bench.activate("a")).await;
     bench.activated(Activate { compared: Some("a".into()), ..bench.activate("b") }).await;
     bench.activated(Activate { compared: Some("a".into()), ..bench.activate("c") }).await;
-    let loaded = bench.store.loaded(2).await.unwrap();
+    let loaded = bench.store.readers().loaded(2).await.unwrap();
     assert!(loaded[0].contains(r#""generation":3"#) && !loaded[0].contains("changes"), "{loaded:?}");
     assert!(loaded[1].contains(r#""previousHash":"a""#) && loaded[1].contains(r#""changes":{}"#), "{loaded:?}");
 }
