@@ -84,6 +84,7 @@ pub struct Server {
 impl Server {
     /// A server that does not listen yet. `gateway` says which engine, `auth` whose credentials are taken.
     pub fn new(gateway: Gateway, auth: Auth, settings: HttpSettings) -> Self {
+        gateway.core.meters.tells_of(auth.keyrings());
         let app = App {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),

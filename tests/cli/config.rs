@@ -145,7 +145,10 @@ fn variables_of_others_are_let_alone() {
 #[test]
 fn variables_that_the_file_or_a_manifest_names_are_no_keys() {
     let shell = Shell::new();
-    shell.write("manifests/a.toml", "[handler]\nsign = { env = \"COUNTERSIGN_SIGNING_KEY\" }\nenv = [\"COUNTERSIGN_PASSED\"]\n");
+    shell.write(
+        "manifests/a.toml",
+        "[handler]\nsign = { env = \"COUNTERSIGN_SIGNING_KEY\" }\nenv = [\"COUNTERSIGN_PASSED\"]\n",
+    );
     shell.write("c.toml", "[notifications]\n[[notifications.webhooks]]\nname = \"a\"\nurl = \"https://a.example\"\nsecrets = [{ env = \"COUNTERSIGN_HOOK\" }]\n");
     let variables = [
         ("COUNTERSIGN_SIGNING_KEY", "x"),
