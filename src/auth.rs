@@ -111,6 +111,12 @@ impl Auth {
         issuer.ok_or(AuthFailure::WrongIssuer)?.credential(token, now).await
     }
 
+    /// What the static tokens stand for.
+    #[cfg(feature = "cli")]
+    pub(crate) fn of_tokens(&self) -> Vec<Credential> {
+        self.tokens.credentials().cloned().collect()
+    }
+
     pub(crate) fn keyrings(&self) -> Vec<Arc<Keyring>> {
         self.issuers.iter().map(|it| Arc::clone(&it.keys)).collect()
     }

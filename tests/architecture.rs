@@ -64,6 +64,7 @@ fn each_dependency_has_one_user() {
         ("jsonwebtoken::", &["auth"]),
         ("subtle::", &["auth"]),
         ("rustls::", &["outbound"]),
+        ("reqwest::", &["outbound", "notifications", "auth", "manifest"]),
         ("prometheus_client::", &["meters"]),
         ("toml::", &["config", "manifest"]),
         ("rustix::", &["manifest", "cli"]),
