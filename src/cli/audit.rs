@@ -139,13 +139,10 @@ fn asked(about: &About) -> Vec<(&'static str, Option<String>)> {
 
 /// A page of a server's log.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Page {
     events: Vec<Box<RawValue>>,
     #[serde(default)]
     next: Option<i64>,
-    #[serde(default)]
-    up_to: i64,
 }
 
 async fn page(
