@@ -181,12 +181,13 @@ async fn read(
     }
 }
 
-/// An event as servers write it: its place is among its members.
+/// An event as servers write it: as it is stored, with its place before its other members.
 fn event(text: &str) -> Option<Event> {
     #[derive(Deserialize)]
     struct Place {
         seq: i64,
     }
     let Place { seq } = serde_json::from_str(text).ok()?;
-    Some((seq, text.to_owned()))
+    let members = text.strip_prefix(&format!("{{\"seq\":{seq},"))?;
+    Some((seq, format!("{{{members}")))
 }

@@ -54,6 +54,12 @@ impl Drop for Going {
     }
 }
 
+fn desk() -> (Shell, Served) {
+    let shell = Shell::new();
+    let served = Served::demo(&shell);
+    (shell, served)
+}
+
 /// The end of the log, then what is done while somebody looks.
 fn tails(shell: &Shell, arguments: &[&str]) {
     let mut tail = Going::start(shell, &[&["audit", "tail", "--follow", "-n", "1", "--json"], arguments].concat());
@@ -66,8 +72,7 @@ fn tails(shell: &Shell, arguments: &[&str]) {
 
 #[test]
 fn what_comes_onto_the_log_is_printed_when_it_comes() {
-    let shell = Shell::new();
-    let served = Served::demo(&shell);
+    let (shell, served) = desk();
     ask(&shell, served.url(), "dana", &["invoke", "orders.search", "--input", SEARCH]);
     tails(&shell, &[]);
     tails(&shell, &["--actor", "priya"]);
@@ -79,7 +84,10 @@ fn what_comes_onto_the_log_is_printed_when_it_comes() {
 }
 
 /// What waits, then every change of it.
-fn watches(shell: &Shell, served: &Served, arguments: &[&str]) {
+fn watches(name: Option<&[&str]>) {
+    let (shell, served) = desk();
+    let there = ["--server", served.url(), "--token", "demo-priya"];
+    let (shell, served, arguments) = (&shell, &served, name.unwrap_or(&there));
     let file = || {
         let asked = ask(shell, served.url(), "dana", &["invoke", "orders.refund", "--input", LARGE, "--json"]);
         asked.json()["approval"]["id"].as_str().unwrap().to_owned()
@@ -102,17 +110,14 @@ fn watches(shell: &Shell, served: &Served, arguments: &[&str]) {
 
 #[test]
 fn what_waits_and_what_becomes_of_it_is_printed_when_it_happens() {
-    let shell = Shell::new();
-    let served = Served::demo(&shell);
-    watches(&shell, &served, &[]);
-    watches(&shell, &served, &["--actor", "priya"]);
-    watches(&shell, &served, &["--server", served.url(), "--token", "demo-priya"]);
+    watches(Some(&[]));
+    watches(Some(&["--actor", "priya"]));
+    watches(None);
 }
 
 #[test]
 fn people_see_columns_under_a_heading() {
-    let shell = Shell::new();
-    let served = Served::demo(&shell);
+    let (shell, served) = desk();
     ask(&shell, served.url(), "dana", &["invoke", "orders.refund", "--input", SMALL]);
     let mut tail = Going::start(&shell, &["audit", "tail", "-f", "-n", "2"]);
     assert_eq!(
@@ -130,8 +135,7 @@ fn people_see_columns_under_a_heading() {
 
 #[test]
 fn a_reader_that_has_seen_enough_ends_it_quietly() {
-    let shell = Shell::new();
-    let served = Served::demo(&shell);
+    let (shell, served) = desk();
     ask(&shell, served.url(), "dana", &["invoke", "orders.search", "--input", SEARCH]);
     for arguments in [&[][..], &["--server", served.url(), "--token", "demo-priya"]] {
         let tail = [&["audit", "tail", "--follow", "--json"], arguments].concat();
