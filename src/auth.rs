@@ -109,6 +109,12 @@ impl Auth {
         issuer.ok_or(AuthFailure::WrongIssuer)?.credential(token, now).await
     }
 
+    /// What the static tokens stand for.
+    #[cfg(feature = "cli")]
+    pub(crate) fn of_tokens(&self) -> Vec<Credential> {
+        self.tokens.credentials().cloned().collect()
+    }
+
     /// How things are with the keys of each issuer.
     pub(crate) fn keys(&self) -> Vec<KeysReport> {
         self.issuers.iter().map(|it| it.keys.report()).collect()

@@ -15,7 +15,7 @@ mod health;
 mod host;
 mod key;
 mod link;
-pub mod metrics;
+mod metrics;
 mod openapi;
 mod policies;
 mod prefer;
@@ -36,9 +36,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub use self::metrics::serve_metrics;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use self::openapi::{description, listed as described};
+use self::serve::Limits;
 pub use self::settings::HttpSettings;
 use crate::auth::Auth;
 use crate::{Gateway, Surface};
@@ -58,6 +60,8 @@ pub(crate) struct App {
     waits: Arc<Semaphore>,
     /// One permit for each open stream.
     streams: Arc<Semaphore>,
+    /// Those who wait look one after the other, so that a thousand of them leave the store's readers to others.
+    looks: Semaphore,
     readiness: health::Readiness,
 }
 
@@ -84,6 +88,7 @@ impl Server {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
             streams: Arc::new(Semaphore::new(settings.max_streams)),
+            looks: Semaphore::new(1),
             readiness: health::Readiness::default(),
             gateway,
             auth,
@@ -107,7 +112,8 @@ impl Server {
     ///
     /// Executions go on without their request: [`crate::Engine::shutdown`] ends them, and is the caller's to call.
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
-        serve::run(Arc::new(self.app), listener, stop).await;
+        let (settings, stopping) = (self.app.settings.clone(), self.app.stopping.clone());
+        serve::run(Limits { settings, stopping }, router(Arc::new(self.app)), listener, stop).await;
     }
 }
 

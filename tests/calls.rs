@@ -14,48 +14,48 @@ use crate::tamper::alter;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Case {
+pub(crate) struct Case {
     /// One line: what the case shows.
-    about: String,
+    pub(crate) about: String,
     #[serde(default)]
-    before: Vec<Step>,
+    pub(crate) before: Vec<Step>,
     #[serde(flatten)]
-    call: Call,
+    pub(crate) call: Call,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Call {
+pub(crate) struct Call {
     /// One of the cast, or `nobody`.
-    actor: String,
+    pub(crate) actor: String,
     #[serde(default)]
-    tenant: Option<String>,
+    pub(crate) tenant: Option<String>,
     #[serde(default)]
-    surface: Option<Surface>,
+    pub(crate) surface: Option<Surface>,
     #[serde(default)]
-    client: Option<String>,
+    pub(crate) client: Option<String>,
     /// Absent for a resume.
     #[serde(default)]
-    capability: Option<String>,
+    pub(crate) capability: Option<String>,
     #[serde(default)]
-    input: Option<Value>,
+    pub(crate) input: Option<Value>,
     #[serde(default)]
-    input_text: Option<String>,
+    pub(crate) input_text: Option<String>,
     #[serde(default)]
-    key: Option<String>,
+    pub(crate) key: Option<String>,
     #[serde(default)]
-    correlation: Option<String>,
+    pub(crate) correlation: Option<String>,
     /// An approval's id, `apr-1`, instead of a capability.
     #[serde(default)]
-    resume: Option<String>,
+    pub(crate) resume: Option<String>,
     /// `deadline` or `cancel`: what ends a handler that hangs.
     #[serde(default)]
-    until: Option<Until>,
+    pub(crate) until: Option<Until>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Until {
+pub(crate) enum Until {
     Deadline,
     /// The deadline, and the handler obeys.
     ObeyedDeadline,
@@ -64,7 +64,7 @@ enum Until {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Step {
+pub(crate) enum Step {
     Call(Box<Call>),
     /// A call whose handler hangs, and that nobody waits for.
     Start(Box<Call>),
@@ -80,13 +80,13 @@ enum Step {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Decision {
-    by: String,
-    id: String,
+pub(crate) struct Decision {
+    pub(crate) by: String,
+    pub(crate) id: String,
     #[serde(default, rename = "type")]
-    kind: Option<String>,
+    pub(crate) kind: Option<String>,
     #[serde(default)]
-    comment: Option<String>,
+    pub(crate) comment: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -153,7 +153,7 @@ fn begun(app: &App, call: &Call) -> Execution {
     invoke.start()
 }
 
-async fn made(app: &App, call: &Call) -> Value {
+pub(crate) async fn made(app: &App, call: &Call) -> Value {
     let execution = begun(app, call);
     match call.until {
         None => json_of(&execution.await),
@@ -171,7 +171,7 @@ async fn made(app: &App, call: &Call) -> Value {
     }
 }
 
-async fn take(app: &App, step: &Step) -> Option<Value> {
+pub(crate) async fn take(app: &App, step: &Step) -> Option<Value> {
     match step {
         Step::Call(call) => return Some(made(app, call).await),
         Step::Start(call) => {

@@ -8,6 +8,7 @@ mod deploy;
 mod doctor;
 mod documents;
 mod init;
+mod notifications;
 mod page;
 mod policies;
 mod policy_backtest;

@@ -1,9 +1,16 @@
 //! The HTTP API over real sockets.
 
 mod audit;
-mod harness;
+mod deciding;
+mod guarding;
+pub(crate) mod harness;
 mod metrics;
+mod noise;
 mod openapi;
 mod policies;
 mod routes;
+mod same;
+mod stopping;
 mod stream;
+mod waiting;
+mod wire;

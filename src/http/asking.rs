@@ -59,7 +59,7 @@ impl FromRequestParts<Arc<App>> for Asking {
                 app.gateway.core.auth_failed(failure, app.surface).await;
                 // Whose keys could not be had may have a good one: it should not be thrown away.
                 let is_over = failure != AuthFailure::KeysUnavailable;
-                Err(if is_over { Problem::unauthenticated() } else { Problem::unavailable() })
+                Err(if is_over { Problem::bad_credential() } else { Problem::unavailable() })
             }
         }
     }

@@ -160,7 +160,12 @@ pub(crate) struct Problem {
     /// Of a call that went through the pipeline: its id, and how that calls its end.
     execution: Option<(ExecutionId, &'static str)>,
     replayed: bool,
+    challenge: &'static str,
 }
+
+/// What a 401 asks for (RFC 6750, section 3).
+const CHALLENGE: &str = "Bearer";
+const BAD_TOKEN: &str = r#"Bearer error="invalid_token""#;
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
@@ -173,6 +178,7 @@ impl From<Error> for Problem {
             details: error.details,
             execution: None,
             replayed: false,
+            challenge: CHALLENGE,
         }
     }
 }
@@ -188,6 +194,7 @@ impl From<Transport> for Problem {
             retry_after: None,
             execution: None,
             replayed: false,
+            challenge: CHALLENGE,
         }
     }
 }
@@ -215,10 +222,10 @@ impl Problem {
         Self::invalid(vec![Detail::Input { path, keyword, nearest: nearest.map(Into::into) }])
     }
 
-    /// No credential, or a bad one.
-    pub(crate) fn unauthenticated() -> Self {
+    /// A credential that is not taken, whatever the reason.
+    pub(crate) fn bad_credential() -> Self {
         let (code, message) = (ErrorCode::Unauthenticated, "The caller is not authenticated.".into());
-        Error { code, message, retryable: false, details: Vec::new() }.into()
+        Self { challenge: BAD_TOKEN, ..Error { code, message, retryable: false, details: Vec::new() }.into() }
     }
 
     /// Overloaded, or about to stop.
@@ -292,7 +299,7 @@ impl IntoResponse for Problem {
             headers.insert(RETRY_AFTER, HeaderValue::from(u16::from(seconds)));
         }
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(self.challenge));
         }
         let id = self.execution.map(|it| it.0);
         Trip { execution: id, replayed: self.replayed, recorded: true }.mark(&mut response);
@@ -317,6 +324,10 @@ pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+    use tower_http::catch_panic::CatchPanicLayer;
+
     use super::*;
 
     fn error(code: ErrorCode, details: Vec<Detail>) -> Error {
@@ -359,6 +370,19 @@ mod tests {
         503 AUDIT_UNAVAILABLE
         500 INTERNAL_ERROR
         ");
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_adapter_is_a_problem_without_its_text() {
+        let route = axum::routing::get(async || panic!("canary-panic"));
+        let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
+        let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
+        assert_eq!(
+            (response.status(), &response.headers()[CONTENT_TYPE]),
+            (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)
+        );
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(!String::from_utf8_lossy(&body).contains("canary"), "{body:?}");
     }
 
     #[test]

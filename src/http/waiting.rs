@@ -8,7 +8,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::guard::Place;
 use super::{App, prefer::Wait};
 use crate::approval::ApprovalState;
-use crate::pipeline::Core;
 use crate::{ApprovalId, Caller, ErrorCode, Outcome};
 
 /// After how long a store that did not answer is asked again.
@@ -53,7 +52,7 @@ impl Waiting {
             let is_decided = tokio::select! {
                 biased;
                 () = app.stopping.cancelled() => false,
-                () = decided(core, &id) => true,
+                () = decided(app, &id) => true,
                 () = &mut lapse => false,
             };
             place.again().await;
@@ -73,10 +72,14 @@ fn pending(outcome: &Outcome, resumed: Option<&ApprovalId>) -> Option<ApprovalId
 }
 
 /// Done when the approval is not pending any more, for whatever reason.
-async fn decided(core: &Core, id: &ApprovalId) {
+async fn decided(app: &App, id: &ApprovalId) {
+    let core = &app.gateway.core;
     loop {
-        let heard = core.tail.heard();
-        match core.store.standing(id).await {
+        let looking = app.looks.acquire().await;
+        let heard = core.tail.heard(); // what is committed while others look is seen by this look
+        let standing = core.store.standing(id).await;
+        drop(looking);
+        match standing {
             Ok(Some((ApprovalState::Pending, expires_at))) => {
                 let left = u64::try_from(expires_at.0.saturating_sub(core.clock.now().0)).unwrap_or(0);
                 tokio::select! {

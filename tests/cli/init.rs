@@ -53,7 +53,10 @@ fn it_overwrites_nothing() {
     shell.write("policies/starter.cedar", "// mine\n");
     let ran = shell.run(&["init"]);
     assert_eq!(ran.code, 5);
-    insta::assert_snapshot!(ran.err, @"");
+    insta::assert_snapshot!(ran.err, @r#"
+    error: `policies/starter.cedar` would be overwritten
+      next: name another directory, or move it away: `countersign init DIR`
+    "#);
     assert_eq!(std::fs::read_to_string(shell.path().join("policies/starter.cedar")).unwrap(), "// mine\n");
     assert!(!shell.path().join("countersign.toml").exists(), "all or nothing");
 }

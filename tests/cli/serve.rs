@@ -1,5 +1,6 @@
 //! `serve`, as those who run it and those who call it meet it.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -23,7 +24,10 @@ impl Served {
     }
 
     pub(super) fn start(shell: &Shell, arguments: &[&str]) -> Self {
-        let mut command = shell.command(&[&["serve", "--json"], arguments].concat());
+        Self::of(&mut shell.command(&[&["serve", "--json"], arguments].concat()))
+    }
+
+    fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -186,7 +190,7 @@ fn nothing_is_served_that_anybody_could_call_or_nobody() {
         &["--listen", "everywhere"],
         &["--log-format", "yaml"],
     ] {
-        told += &format!("$ countersign serve {}\n{}\n", arguments.join(" "), refused(&shell, arguments));
+        writeln!(told, "$ countersign serve {}\n{}", arguments.join(" "), refused(&shell, arguments)).unwrap();
     }
     insta::assert_snapshot!(told);
     assert_eq!(std::fs::read_dir(shell.path()).unwrap().count(), 2, "nothing was made");
@@ -233,6 +237,19 @@ fn what_is_configured_is_served_and_policies_are_followed() {
     // It takes effect once the directory was quiet; a server that does not look never answers otherwise.
     let answers = std::iter::repeat_with(|| search().0);
     assert!(answers.take(2_000).any(|it| it == 403), "the directory is not watched");
+}
+
+#[test]
+fn metrics_have_a_listener_of_their_own_if_it_is_configured() {
+    let shell = Shell::new();
+    let mut command = shell.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let served = Served::of(command.env("COUNTERSIGN_METRICS__LISTEN", "127.0.0.1:0"));
+    let url = served.said["metrics"].as_str().unwrap();
+    let ran = Command::new("curl").args(["-sS", url]).output().unwrap();
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("countersign_"), "{ran:?}");
+    // On the API's own address they are not for everybody.
+    assert_eq!(served.ask("GET /metrics", "", "").0, 401);
+    assert_eq!(served.stop().code, 0);
 }
 
 #[test]
@@ -303,6 +320,21 @@ fn logs_are_one_document_a_line_and_hold_no_payload() {
     let stopped = served.stop();
     let lines: Vec<Value> = stopped.err.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert!(lines.iter().any(|it| it["message"] == "listening"), "{}", stopped.err);
+    let answered: Vec<&Value> = lines.iter().filter(|it| it["message"] == "answered").collect();
+    let told: Vec<_> = answered.iter().map(|it| (&it["span"]["method"], &it["span"]["route"], &it["status"])).collect();
+    let (invoke, list) = ("/v1/capabilities/{id}/invoke", "/v1/capabilities");
+    assert_eq!(
+        told,
+        [
+            (&json!("POST"), &json!(invoke), &json!(200)),
+            (&json!("GET"), &json!(list), &json!(401)),
+            (&json!("GET"), &json!("none"), &json!(404))
+        ],
+        "{}",
+        stopped.err
+    );
+    assert!(answered.iter().all(|it| it["duration_us"].is_u64() && it["span"]["request"].is_string()));
+    assert!(answered[0]["execution"].is_string());
     assert!(!stopped.err.contains("canary"), "{}", stopped.err);
 }
 

@@ -8,7 +8,7 @@ use countersign::auth::{Auth, AuthSettings};
 use countersign::demo::{self, Desk};
 use countersign::http::{HttpSettings, Server};
 use countersign::testing::{Place, TestApp};
-use countersign::{Actor, EngineBuilder, Identity, Surface};
+use countersign::{Actor, EngineBuilder, Gateway, Identity, Surface};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -49,8 +49,8 @@ pub(crate) async fn auth(tokens: Vec<Value>) -> Auth {
 }
 
 /// A server that runs until it is dropped or told to stop.
-pub(crate) struct TestServer<C = Desk> {
-    pub(crate) app: TestApp<C>,
+pub(crate) struct TestServer<A = TestApp<Desk>> {
+    pub(crate) app: A,
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
@@ -69,17 +69,24 @@ impl TestServer {
 
     /// The same, with another builder.
     pub(crate) async fn built(builder: EngineBuilder<Desk>, tune: impl FnOnce(&mut HttpSettings)) -> Self {
-        let desk = Desk::default();
-        let context = move |identity: &Identity| desk.of_tenant(identity.tenant_name());
-        let app = TestApp::open(builder, context, &Place::new().unwrap()).await.unwrap();
-        Self::over(app, auth(demo_tokens()).await, Surface::Http, tune).await
+        let app = demo_app(builder, &Place::new().unwrap()).await;
+        let gateway = app.gateway();
+        Self::over(app, gateway, auth(demo_tokens()).await, Surface::Http, tune).await
     }
 }
 
-impl<C: Send + Sync + 'static> TestServer<C> {
+/// The demo application, in one of several processes at one place.
+pub(crate) async fn demo_app(builder: EngineBuilder<Desk>, place: &Place) -> TestApp<Desk> {
+    let desk = Desk::default();
+    let context = move |identity: &Identity| desk.of_tenant(identity.tenant_name());
+    TestApp::open(builder, context, place).await.unwrap()
+}
+
+impl<A> TestServer<A> {
     /// A server over any application, as whatever surface.
     pub(crate) async fn over(
-        app: TestApp<C>,
+        app: A,
+        gateway: Gateway,
         auth: Auth,
         surface: Surface,
         tune: impl FnOnce(&mut HttpSettings),
@@ -90,7 +97,7 @@ impl<C: Send + Sync + 'static> TestServer<C> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let server = Server::new(app.gateway(), auth, settings).claiming(surface);
+        let server = Server::new(gateway, auth, settings).claiming(surface);
         let served = tokio::spawn(server.serve(listener, async move {
             let _ = stopped.await; // dropped is stopped, too
         }));
@@ -103,7 +110,7 @@ impl<C: Send + Sync + 'static> TestServer<C> {
     }
 
     /// Waits until it has.
-    pub(crate) async fn stopped(self) -> TestApp<C> {
+    pub(crate) async fn stopped(self) -> A {
         tokio::time::timeout(PATIENCE, self.served).await.expect("the server ends").unwrap();
         self.app
     }
