@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::abandoned::Abandoned;
+use crate::actor::SharedIdentity;
 use crate::approver::{ApprovalHandler, InlineApprover};
 use crate::capability::Capability;
 use crate::clock::Clock;
@@ -16,6 +17,8 @@ use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
 use crate::meters::Meters;
+#[cfg(feature = "http")]
+use crate::notifications::Notifications;
 use crate::pipeline::Core;
 use crate::policies::{self, Around, Policies};
 use crate::policy::{PolicySet, PolicySource};
@@ -24,6 +27,8 @@ use crate::registry::{self, Registry};
 use crate::resource::{EntityProvider, Resources};
 use crate::store::{Config, KeySource, OpenError, Store};
 use crate::trail::StageProbe;
+use crate::worker::{Requesters, Worker};
+use crate::{BoxError, BoxFuture};
 
 /// What a process is for (EXE-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +56,9 @@ const KEEP_DECISIONS: Duration = Duration::from_hours(24 * 90);
 /// Longer than anybody keeps a policy.
 const MAX_KEEP_DECISIONS: Duration = Duration::from_hours(24 * 3_660);
 
+/// Makes the contexts of what a worker runs.
+type Make<C> = Box<dyn Fn(SharedIdentity) -> BoxFuture<Result<C, BoxError>> + Send + Sync>;
+
 /// Collects what an engine needs. An application exports this, not an [`Engine`], so that its tests can build theirs.
 #[must_use = "an engine is made by `build`"]
 pub struct EngineBuilder<C = ()> {
@@ -67,6 +75,10 @@ pub struct EngineBuilder<C = ()> {
     role: Role,
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
+    requesters: Option<Arc<dyn Requesters>>,
+    worker_context: Option<Make<C>>,
+    #[cfg(feature = "http")]
+    notifications: Option<Notifications>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) probe: Option<StageProbe>,
@@ -89,6 +101,10 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             role: Role::Serves,
             approver: None,
             entities: None,
+            requesters: None,
+            worker_context: None,
+            #[cfg(feature = "http")]
+            notifications: None,
             clock: Clock::System,
             ids: Ids::Random,
             probe: None,
@@ -182,6 +198,37 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
+    /// Says who requesters are today, for capabilities with
+    /// [`run_on_approval`](crate::CapabilityBuilder::run_on_approval).
+    pub fn requesters(mut self, requesters: impl Requesters) -> Self {
+        self.requesters = Some(Arc::new(requesters));
+        self
+    }
+
+    /// Makes the contexts of what is run on approval, as a [gateway](Engine::gateway) makes those of calls from outside:
+    /// within 5 s, after approval and just before it begins.
+    pub fn worker_context<F, Fut, E>(mut self, make: F) -> Self
+    where
+        F: Fn(SharedIdentity) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<C, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.worker_context = Some(Box::new(move |identity| {
+            let made = make(identity);
+            Box::pin(async move { made.await.map_err(Into::into) })
+        }));
+        self
+    }
+
+    /// Tells others what happens to approvals and executions (default: nobody is told). Whatever process writes on the
+    /// same database notes what these webhooks want; this one delivers. So processes that are given any must be given the
+    /// same, and whoever starts last says which there are.
+    #[cfg(feature = "http")]
+    pub fn notifications(mut self, notifications: Notifications) -> Self {
+        self.notifications = Some(notifications);
+        self
+    }
+
     /// What this process is for (default: it serves).
     #[cfg(feature = "cli")]
     pub(crate) fn role(mut self, role: Role) -> Self {
@@ -230,6 +277,9 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         if self.entities.is_none() {
             problems.extend(registry::unprovided(&drafts));
         }
+        if self.requesters.is_none() || self.worker_context.is_none() {
+            problems.extend(registry::unworked(&drafts));
+        }
         let registry = Registry::new(drafts).map_err(|found| problems.extend(found));
         let path = path(self.database.as_deref()).map_err(|found| problems.push(found));
         let is_watching = self.watches && self.role == Role::Serves;
@@ -277,10 +327,22 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.probe,
             #[cfg(feature = "http")]
             auth_failures: crate::auth::Failures::default(),
+            worked: crate::worker::Tally::default(),
+            #[cfg(feature = "http")]
+            notified: crate::notifications::Tally::default(),
         });
+        let engine = Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) };
+        let core = &engine.core;
         let reconciles = self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some());
-        start(&core, reconciles.then_some(self.sweep), watched);
-        Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
+        start(core, reconciles.then_some(self.sweep), watched);
+        if self.role == Role::Serves {
+            if let (Some(requesters), Some(make)) = (self.requesters, self.worker_context) {
+                work(&engine, requesters, make, self.lease);
+            }
+            #[cfg(feature = "http")]
+            deliver(&engine.core, self.notifications, self.lease).await?;
+        }
+        Ok((engine, notes))
     }
 
     /// Settings that no engine can keep to.
@@ -335,9 +397,34 @@ fn start(core: &Arc<Core>, reconcile: Option<Duration>, watched: Option<PathBuf>
 }
 
 /// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
-#[expect(clippy::disallowed_methods, reason = "documented: the reconcile hooks' worker, the watcher of policies")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "documented: reconcile hooks, the watcher of policies, the worker, deliverers"
+)]
 fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(worker);
+}
+
+/// Runs what was approved, if any capability is to be run so.
+fn work<C: Send + Sync + 'static>(engine: &Engine<C>, requesters: Arc<dyn Requesters>, make: Make<C>, lease: Duration) {
+    let core = &engine.core;
+    if core.registry.all().iter().any(|it| it.meta.run_on_approval) {
+        let context = engine.gateway(make).context;
+        let worker = Worker { core: Arc::downgrade(core), requesters, context, claim: lease };
+        spawn(worker.work(core.clock.clone(), core.stop.clone(), core.store.approved()));
+    }
+}
+
+/// Says who is told of what, and tells them.
+#[cfg(feature = "http")]
+async fn deliver(core: &Arc<Core>, notifications: Option<Notifications>, lease: Duration) -> Result<(), BuildError> {
+    let Some(notifications) = notifications else { return Ok(()) };
+    if let Err(error) = core.store.subscribe(notifications.subscribers()).await {
+        let what = format!("who is told of what cannot be stored: {error}");
+        return Err(BuildError { problems: vec![Problem::new("the database", what, "see to it, then start again")] });
+    }
+    notifications.deliverers(core, lease.saturating_mul(2)).for_each(spawn);
+    Ok(())
 }
 
 /// Where the database named by a URL is.

@@ -29,7 +29,7 @@ use crate::{BoxError, BoxFuture};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeclaredError {
     /// `UPPER_SNAKE_CASE`, stable.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// One sentence for the caller.
     pub message: Cow<'static, str>,
 }
@@ -37,7 +37,7 @@ pub struct DeclaredError {
 impl DeclaredError {
     /// A code and the sentence that callers read.
     pub const fn new(code: &'static str, message: &'static str) -> Self {
-        Self { code, message: Cow::Borrowed(message) }
+        Self { code: Cow::Borrowed(code), message: Cow::Borrowed(message) }
     }
 
     /// The same code with another sentence, which must be safe to show. Callers read its first 2,000 characters.

@@ -56,6 +56,11 @@ pub(crate) struct Core {
     pub(crate) auth_failures: crate::auth::Failures,
     #[cfg(feature = "http")]
     pub(crate) tail: crate::tail::Tail,
+    /// What the worker of this process did.
+    pub(crate) worked: crate::worker::Tally,
+    /// What the deliverers of this process did.
+    #[cfg(feature = "http")]
+    pub(crate) notified: crate::notifications::Tally,
     pub(crate) probe: Option<StageProbe>,
 }
 

@@ -52,6 +52,15 @@ pub(crate) fn unprovided(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     })
 }
 
+/// Capabilities that a worker is to run, of an engine that has none: it knows no requesters, or cannot make a context.
+pub(crate) fn unworked(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
+    drafts.iter().filter(|it| it.meta.run_on_approval).map(|draft| {
+        let what = "it runs on approval, and no worker could run it";
+        let fix = "give the builder `requesters` and a `worker_context`, or remove `run_on_approval`";
+        Problem::new(&*draft.id, what, fix)
+    })
+}
+
 /// The name of a capability for MCP.
 fn tool_name(draft: &Draft) -> String {
     draft.meta.tool_name.clone().unwrap_or_else(|| draft.id.replace('.', "_"))
@@ -121,7 +130,7 @@ fn dedup(draft: &mut Draft) {
     meta.expose.dedup();
     meta.tags.sort_unstable();
     meta.tags.dedup();
-    meta.errors.sort_by(|left, right| (left.code, &left.message).cmp(&(right.code, &right.message)));
+    meta.errors.sort_by(|left, right| (&left.code, &left.message).cmp(&(&right.code, &right.message)));
     meta.errors.dedup();
 }
 

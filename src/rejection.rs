@@ -399,7 +399,7 @@ impl Failed {
 
     pub(crate) fn face(&self, nature: Nature) -> Error {
         let details = match self {
-            Self::Declared(error) => vec![Detail::Code { code: error.code.into() }],
+            Self::Declared(error) => vec![Detail::Code { code: error.code.clone().into_owned() }],
             _ => Vec::new(),
         };
         Error { code: self.code(), message: self.message(nature), retryable: self.retryable(nature), details }

@@ -1,5 +1,6 @@
 //! The binary as people and scripts meet it.
 
+mod awkward;
 mod bad_input;
 mod commands;
 mod config;
@@ -7,6 +8,7 @@ mod deploy;
 mod doctor;
 mod documents;
 mod init;
+mod notifications;
 mod page;
 mod policies;
 mod policy_backtest;
@@ -18,6 +20,7 @@ mod policy_matrix;
 mod policy_prove;
 mod policy_schema;
 mod policy_test;
+mod remote;
 mod serve;
 mod story;
 mod token;

@@ -77,6 +77,9 @@ fn variable(parents: &[&str], name: &str) -> String {
 
 /// serde's messages say what was found, `invalid type: string "..", expected ..`, and name types of Rust.
 fn without_value(given: &str) -> String {
+    if given == "wanted string or table" {
+        return "no text in quotes".into();
+    }
     let message = ["invalid type: string", "invalid value: string"].iter().find_map(|found| {
         let (_, expected) = given.strip_prefix(found)?.rsplit_once("\", expected ")?;
         Some(format!("{found}, expected {expected}"))

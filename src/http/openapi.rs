@@ -43,7 +43,8 @@ fn described() -> Value {
     let token = "A static token, or a JWT of a configured issuer. Without one a request is a party without an actor, and \
                  whatever it asks for is refused on record.";
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(token)).build();
-    let components = ComponentsBuilder::new().security_scheme("bearer", SecurityScheme::Http(bearer));
+    let components =
+        all_problems(headers(ComponentsBuilder::new())).security_scheme("bearer", SecurityScheme::Http(bearer));
     let description = OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build();
     let mut document = serde_json::to_value(description).unwrap_or_default();
     document["components"]["schemas"] = Value::Object(schemas::all());
@@ -72,7 +73,8 @@ fn operation(it: &Described) -> Operation {
         operation = operation.response(status.to_string(), answer.content(*media, content).build());
     }
     for (status, codes) in problems(it) {
-        operation = operation.response(status.to_string(), problem(it, status, &codes));
+        let reference = Ref::from_response_name(shared(it, status, &codes));
+        operation = operation.response(status.to_string(), RefOr::<Answer>::Ref(reference));
     }
     operation.build()
 }
@@ -102,6 +104,28 @@ fn statuses(code: ErrorCode) -> Vec<u16> {
     all
 }
 
+/// The name of an answer: operations that end alike say so once.
+fn shared(it: &Described, status: u16, codes: &[&str]) -> String {
+    let words = |it: &&str| it.split('_').map(capitalised).collect::<String>();
+    let more = if it.problem_has_more(status) { ".WithProblems" } else { "" };
+    let shown = if codes.len() > 4 { it.id.into() } else { codes.iter().map(words).collect::<Vec<_>>().join(".") };
+    format!("{status}.{shown}{more}")
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().into_iter().chain(letters.map(|it| it.to_ascii_lowercase())).collect()
+}
+
+/// Every answer that is a problem, by name.
+fn all_problems(components: ComponentsBuilder) -> ComponentsBuilder {
+    OPERATIONS.iter().fold(components, |components, it| {
+        problems(it).into_iter().fold(components, |components, (status, codes)| {
+            components.response(shared(it, status, &codes), problem(it, status, &codes))
+        })
+    })
+}
+
 fn problem(it: &Described, status: u16, codes: &[&str]) -> Answer {
     let schema = if it.problem_has_more(status) { "PolicyProblems" } else { "Problem" };
     let content = ContentBuilder::new().schema(Some(reference(schema))).build();
@@ -110,30 +134,38 @@ fn problem(it: &Described, status: u16, codes: &[&str]) -> Answer {
 }
 
 /// With the headers that it has.
-fn marked(mut answer: ResponseBuilder, it: &Described, status: u16) -> ResponseBuilder {
-    let text = || Schema::Object(Object::with_type(Type::String));
-    let mut header = |name: &str, about: &str, schema: Schema| {
-        let header = Header::builder().schema(Some(schema)).description(Some(about)).build();
-        answer = std::mem::take(&mut answer).header(name, header);
-    };
-    header("X-Request-Id", "The request's own id, or the one that was made for it.", text());
+fn marked(answer: ResponseBuilder, it: &Described, status: u16) -> ResponseBuilder {
+    let mut names = vec!["X-Request-Id"];
     match StatusCode::from_u16(status) {
-        Ok(StatusCode::UNAUTHORIZED) => header("WWW-Authenticate", "`Bearer`", text()),
+        Ok(StatusCode::UNAUTHORIZED) => names.push("WWW-Authenticate"),
         Ok(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::CONFLICT) => {
-            let seconds = Schema::Object(Object::with_type(Type::Integer));
-            header("Retry-After", "In how many seconds it makes sense to ask again, if it does.", seconds);
+            names.push("Retry-After");
         }
-        Ok(StatusCode::ACCEPTED) => {
-            header("Location", "Where the approval is: a locator, never an authority.", text());
-        }
+        Ok(StatusCode::ACCEPTED) => names.push("Location"),
         _ => {}
     }
     if it.runs && matches!(status, 200 | 202) {
-        header("Preference-Applied", "How long the call was held, if `Prefer` asked for it.", text());
-        header("Idempotent-Replayed", "`true`: an earlier call with the same key made this answer.", text());
-        header("Countersign-Recorded", "`false`: it ran, and its end is not on record yet.", text());
+        names.extend(["Preference-Applied", "Idempotent-Replayed", "Countersign-Recorded"]);
     }
-    answer
+    let reference = |name: &str| Ref::new(format!("#/components/headers/{name}"));
+    names.into_iter().fold(answer, |answer, name| answer.header_ref(name, reference(name)))
+}
+
+/// Every header of answers.
+fn headers(components: ComponentsBuilder) -> ComponentsBuilder {
+    let all = [
+        ("X-Request-Id", Type::String, "The request's own id, or the one that was made for it."),
+        ("WWW-Authenticate", Type::String, "`Bearer`"),
+        ("Retry-After", Type::Integer, "In how many seconds it makes sense to ask again, if it does."),
+        ("Location", Type::String, "Where the approval is: a locator, never an authority."),
+        ("Preference-Applied", Type::String, "How long the call was held, if `Prefer` asked for it."),
+        ("Idempotent-Replayed", Type::String, "`true`: an earlier call with the same key made this answer."),
+        ("Countersign-Recorded", Type::String, "`false`: it ran, and its end is not on record yet."),
+    ];
+    all.into_iter().fold(components, |components, (name, kind, about)| {
+        let schema = Schema::Object(Object::with_type(kind));
+        components.header(name, Header::builder().schema(Some(schema)).description(Some(about)).build())
+    })
 }
 
 fn body(schema: &str, required: Required) -> utoipa::openapi::request_body::RequestBody {
@@ -149,6 +181,7 @@ fn parameter(given: &Given) -> Parameter {
     };
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let schema: RefOr<Schema> = match given.kind {
+        Kind::Any => text().build().into(),
         Kind::Text { most } => text().min_length(Some(1)).max_length(Some(most)).build().into(),
         // Header values are trimmed, and what is not visible ASCII is somebody else's.
         Kind::Visible { most } => text().pattern(Some(format!("^[!-~]{{1,{most}}}$"))).build().into(),

@@ -52,12 +52,28 @@ kind = "robot"
 [nonsense.of.all]
 sorts = true
 "#;
-    insta::assert_snapshot!(told(file, &[]), @"");
+    insta::assert_snapshot!(told(file, &[]), @r#"
+    DIR/c.toml:1: unknown key `databse`; did you mean `database`?
+    DIR/c.toml:2: `policies`: invalid type: integer `7`, expected a text in quotes; correct the value
+    DIR/c.toml:5: unknown key `http.listn`; did you mean `listen`?
+    DIR/c.toml:6: `http.max_calls`: invalid type: string, expected a whole number, not below 0; correct the value
+    DIR/c.toml:7: `http.listen`: invalid socket address syntax; correct the value
+    DIR/c.toml:10: `log.format`: unknown word; there are `text`, `json`
+    DIR/c.toml:11: unknown key `log.verbosity`; there are `format`, `level`
+    DIR/c.toml:13: `sha256` is missing in `auth.tokens`; write `sha256 = ..`
+    DIR/c.toml:15: unknown key `auth.tokens.sha`; did you mean `sha256`?
+    DIR/c.toml:19: `auth.tokens.sha256`: invalid type: integer `7`, expected a text in quotes; correct the value
+    DIR/c.toml:21: `auth.tokens.kind`: unknown word; there are `user`, `service`, `automation`, `anonymous`
+    DIR/c.toml:23: unknown key `nonsense`; there are `database`, `policies`, `http`, `auth`, `capabilities`, `notifications`, `log`, `metrics`
+    "#);
 }
 
 #[test]
 fn what_is_no_toml_is_told_with_its_lines() {
-    insta::assert_snapshot!(told("a = \n[http\nb = 1\nb = 2\n", &[]), @"");
+    insta::assert_snapshot!(told("a = \n[http\nb = 1\nb = 2\n", &[]), @r#"
+    DIR/c.toml:1: no TOML: string values must be quoted, expected literal string; correct the line
+    DIR/c.toml:2: no TOML: unclosed table, expected `]`; correct the line
+    "#);
 }
 
 #[test]
@@ -73,7 +89,17 @@ fn variables_are_told_by_their_names() {
         ("COUNTERSIGN_LOG__FORMAT", "yaml"),
         ("COUNTERSIGN_WHATEVER", "1"),
     ];
-    insta::assert_snapshot!(told("policies = \"p\"\n", &variables), @"");
+    insta::assert_snapshot!(told("policies = \"p\"\n", &variables), @r#"
+    COUNTERSIGN_HTTP__: names no key; write `COUNTERSIGN_KEY` or `COUNTERSIGN_SECTION__KEY`
+    COUNTERSIGN_POLICIES__DEEP: `policies` is no section in the file; set it as a whole
+    COUNTERSIGN_HTTP__HOSTS: is no TOML value: string values must be quoted, expected literal string; quote strings in it: `["one", "two"]`
+    COUNTERSIGN_DATABSE: unknown key `databse`; did you mean `COUNTERSIGN_DATABASE`?
+    COUNTERSIGN_HTTP_LISTEN: unknown key `http_listen`; did you mean `COUNTERSIGN_HTTP__LISTEN`? Sections end with two underscores
+    COUNTERSIGN_HTTP__LISTN: unknown key `http.listn`; did you mean `COUNTERSIGN_HTTP__LISTEN`?
+    COUNTERSIGN_HTTP__MAX_CALLS: `http.max_calls`: invalid type: string, expected a whole number, not below 0; correct the value
+    COUNTERSIGN_LOG__FORMAT: `log.format`: unknown word; there are `text`, `json`
+    COUNTERSIGN_WHATEVER: unknown key `whatever`; there are `database`, `policies`, `http`, `auth`, `capabilities`, `notifications`, `log`, `metrics`
+    "#);
 }
 
 #[test]
@@ -117,6 +143,25 @@ fn variables_of_others_are_let_alone() {
 }
 
 #[test]
+fn variables_that_the_file_or_a_manifest_names_are_no_keys() {
+    let shell = Shell::new();
+    shell.write(
+        "manifests/a.toml",
+        "[handler]\nsign = { env = \"COUNTERSIGN_SIGNING_KEY\" }\nenv = [\"COUNTERSIGN_PASSED\"]\n",
+    );
+    shell.write("c.toml", "[notifications]\n[[notifications.webhooks]]\nname = \"a\"\nurl = \"https://a.example\"\nsecrets = [{ env = \"COUNTERSIGN_HOOK\" }]\n");
+    let variables = [
+        ("COUNTERSIGN_SIGNING_KEY", "x"),
+        ("COUNTERSIGN_PASSED", "x"),
+        ("COUNTERSIGN_HOOK", "x"),
+        ("COUNTERSIGN_CAPABILITIES__DIRECTORY", "manifests"),
+    ];
+    let file = shell.path().join("c.toml");
+    assert!(read(Some(&file), &variables).is_ok());
+    assert_eq!(read(Some(&file), &variables[..3]).unwrap_err().len(), 2, "nobody names them");
+}
+
+#[test]
 fn nothing_of_a_value_is_repeated() {
     let canary = "csgn_canary-77";
     for file in [
@@ -152,7 +197,32 @@ fn what_is_no_file_is_refused_and_not_waited_for() {
         let ran = shell.run(&["serve", "--config", file]);
         write!(told, "{} {}", ran.code, ran.err).unwrap();
     }
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    5 error: the configuration cannot be used: 1 problem
+    fifo: is no regular file
+      next: name another with `--config`, or make one: `countersign init` writes a `countersign.toml`
+      next: correct it, and look again: `countersign doctor`
+    5 error: the configuration cannot be used: 1 problem
+    /dev/zero: is no regular file
+      next: name another with `--config`, or make one: `countersign init` writes a `countersign.toml`
+      next: correct it, and look again: `countersign doctor`
+    5 error: the configuration cannot be used: 1 problem
+    .: is no regular file
+      next: name another with `--config`, or make one: `countersign init` writes a `countersign.toml`
+      next: correct it, and look again: `countersign doctor`
+    5 error: the configuration cannot be used: 1 problem
+    missing.toml: cannot be read: No such file or directory (os error 2)
+      next: name another with `--config`, or make one: `countersign init` writes a `countersign.toml`
+      next: correct it, and look again: `countersign doctor`
+    5 error: the configuration cannot be used: 1 problem
+    long.toml: is longer than 1 MiB
+      next: name another with `--config`, or make one: `countersign init` writes a `countersign.toml`
+      next: correct it, and look again: `countersign doctor`
+    5 error: the configuration cannot be used: 1 problem
+    binary.toml: is not UTF-8 text
+      next: name another with `--config`, or make one: `countersign init` writes a `countersign.toml`
+      next: correct it, and look again: `countersign doctor`
+    "#);
 }
 
 #[test]

@@ -80,7 +80,10 @@ fn where_all_is_well_it_says_so_and_changes_nothing() {
 fn every_problem_of_the_configuration_is_told() {
     let shell = Shell::new();
     shell.write("countersign.toml", "databse = 1\n[log]\nformat = 7\n");
-    insta::assert_snapshot!(found(&shell, &[]), @"");
+    insta::assert_snapshot!(found(&shell, &[]), @r#"
+    configuration problem: countersign.toml:1: unknown key `databse`; did you mean `database`?
+    configuration problem: countersign.toml:3: `log.format`: no text in quotes; correct the value
+    "#);
 }
 
 #[cfg(unix)]
@@ -90,7 +93,11 @@ fn whoever_else_could_read_or_change_what_decides_is_told() {
     chmod(&shell, "countersign.toml", 0o666);
     chmod(&shell, "policies", 0o777);
     chmod(&shell, "countersign.db.key", 0o644);
-    insta::assert_snapshot!(found(&shell, &[]), @"");
+    insta::assert_snapshot!(found(&shell, &[]), @r#"
+    configuration problem: others can change `countersign.toml`, and with it give themselves every right; chmod go-w 'countersign.toml'
+    policies problem: others can change `policies`, and with it give themselves every right; chmod go-w 'policies'
+    sealing key problem: others can read the sealing key `countersign.db.key`; `chmod 600` it, and think about who has
+    "#);
 }
 
 #[test]
@@ -106,7 +113,13 @@ fn what_is_wrong_with_the_database_is_told() {
     for url in ["sqlite:notes.txt", "sqlite:missing/x.db", "sqlite:policies", "postgres://localhost/x"] {
         told += &found(&shell, &["--db", url]);
     }
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    sealing key problem: the sealing key `countersign.db.key` is missing, and the database was sealed with it; restore it from a backup
+    database problem: `DIR/notes.txt` is not a database; name another path
+    database problem: there is no directory `DIR/missing`; mkdir -p 'DIR/missing'
+    database problem: `DIR/policies` is a directory; name a file in it
+    database problem: `postgres://localhost/x` is no database of a known sort; write `sqlite:PATH`, say `sqlite:countersign.db`
+    "#);
     assert!(std::fs::read_to_string(shell.path().join("notes.txt")).unwrap().starts_with("These are notes"));
 }
 
@@ -117,7 +130,7 @@ fn policies_that_do_not_load_are_told() {
         "policies/extra.cedar",
         "@id(\"typo\")\npermit (principal, action == Action::\"orders.refnd\", resource);\n",
     );
-    insta::assert_snapshot!(found(&shell, &[]), @"");
+    insta::assert_snapshot!(found(&shell, &[]), @r#"policies problem: extra.cedar:2:30: unrecognized action `Action::"orders.refnd"` (policy `typo`); did you mean `Action::"orders.refund"`?"#);
 }
 
 /// An issuer whose clock shows this date. It has one key, and answers as long as the process lives.
@@ -163,7 +176,10 @@ fn an_issuer_is_asked_and_its_clock_compared() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     with_issuer(&shell, &format!("http://{gone}/keys"));
     let told = found(&shell, &[]);
-    assert!(told.contains("issuer problem: https://login.example: its keys cannot be fetched: "), "{told}");
+    assert!(
+        told.starts_with("issuer problem: https://login.example: no keys: the issuer cannot be reached: "),
+        "{told}"
+    );
 }
 
 #[test]
@@ -196,7 +212,11 @@ fn secrets_are_there_and_nobody_elses_to_read() {
                  d = { env = \"COUNTERSIGN_NO_SUCH\" }\n";
     shell.write("countersign.toml", &format!("{text}\n[[auth.tokens]]\n{token}{refer}"));
     chmod(&shell, "countersign.toml", 0o644);
-    insta::assert_snapshot!(found(&shell, &[]), @"");
+    insta::assert_snapshot!(found(&shell, &[]), @r#"
+    secrets problem: `auth.tokens.attributes.a`: others can read `open.secret`; chmod 600 'open.secret', and think about who has
+    secrets problem: `auth.tokens.attributes.c`: the file `no.secret` cannot be read; put the secret there
+    secrets problem: `auth.tokens.attributes.d`: the environment variable `COUNTERSIGN_NO_SUCH` is not set, or empty; put the secret there
+    "#);
 }
 
 #[test]

@@ -13,7 +13,20 @@ fn a_token_is_shown_once_and_kept_as_its_hash() {
     let token = made.out.lines().next().unwrap();
     assert!(token.starts_with("csgn_") && token.len() == 48, "{token}");
     let sha256 = made.out.lines().find_map(|it| it.strip_prefix("sha256 = \"")?.strip_suffix('"')).unwrap();
-    insta::assert_snapshot!(made.out.replace(token, "TOKEN").replace(sha256, "SHA256"), @"");
+    insta::assert_snapshot!(made.out.replace(token, "TOKEN").replace(sha256, "SHA256"), @r#"
+    TOKEN
+    It is shown this once, and kept nowhere: the block below has its SHA-256.
+
+    [[auth.tokens]]
+    name = "dana"
+    sha256 = "SHA256"
+    id = "dana"
+    kind = "user"
+    tenant = "acme"
+    roles = ["support", "night"]
+
+    next: put the block into `countersign.toml`; what is served knows it after a restart
+    "#);
     let mut digest = std::process::Command::new("sha256sum");
     let mut child = digest.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), token.as_bytes()).unwrap();

@@ -98,7 +98,11 @@ async fn a_call_is_explained_as_it_would_come_out() {
         );
     }
     let waits = ask(&server, question(64_900)).await.json();
-    assert_eq!(waits["policies"], json!([{"effect": "gate", "id": "refunds-over-500-need-a-manager"}]));
+    let policies = json!([
+        {"effect": "gate", "id": "refunds-over-500-need-a-manager"},
+        {"effect": "permit", "id": "support-works-at-the-desk"}
+    ]);
+    assert_eq!(waits["policies"], policies);
     assert_eq!((&waits["surface"], &waits["at"]), (&json!("http"), &json!("2026-01-01T00:00:00.000000Z")));
     assert_eq!(
         (&waits["approvals"][0]["type"], &waits["approvals"][0]["people"]),

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::finding::Finding;
+use crate::auth::IssuerKeys;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::outbound;
@@ -32,7 +33,20 @@ pub(super) async fn address(check: &'static str, address: SocketAddr, findings: 
     });
 }
 
-/// Compares this machine's clock with the latest record and with those of the issuers, which are asked for their keys.
+/// Whether an issuer's tokens could be verified.
+pub(super) fn keys(report: &IssuerKeys) -> Finding {
+    let (issuer, next) = (&report.issuer, "see to the network, or correct `jwks_url` or `jwks_file`");
+    match (report.usable, &report.trouble) {
+        (Some(usable), None) if usable > 0 => Finding::good("issuer", format!("{issuer}: {usable} usable keys")),
+        (_, Some(trouble)) => Finding::bad("issuer", format!("{issuer}: no keys: {trouble}"), next),
+        (_, None) => {
+            let next = "have it publish a signing key of one of `algorithms`";
+            Finding::bad("issuer", format!("{issuer}: none of its keys is usable"), next)
+        }
+    }
+}
+
+/// Compares this machine's clock with the latest record and with those of the issuers.
 pub(super) async fn clocks(config: &Config, latest: Option<Timestamp>, findings: &mut Vec<Finding>) {
     let now = Clock::System.now();
     let is_behind = latest.is_some_and(|it| it > now.plus(DRIFT));
@@ -43,43 +57,24 @@ pub(super) async fn clocks(config: &Config, latest: Option<Timestamp>, findings:
         }
         None => Finding::good("clock", now.to_string()),
     });
-    let issuers = config.auth.issuers.iter().filter_map(|it| Some((&*it.issuer, it.jwks_url.as_deref()?)));
-    for (issuer, url) in issuers {
-        findings.push(ask(issuer, url).await);
+    for it in &config.auth.issuers {
+        if let Some(url) = it.jwks_url.as_deref().and_then(|it| Url::parse(it).ok()) {
+            findings.extend(clock_of(&it.issuer, url).await);
+        }
     }
 }
 
-/// Asks an issuer for its keys, for the sake of the answer's date.
-async fn ask(issuer: &str, url: &str) -> Finding {
-    let Ok(url) = Url::parse(url) else {
-        return Finding::bad("issuer", format!("{issuer}: `jwks_url` is no URL"), "write https://HOST/PATH");
-    };
+/// Asks an issuer for its keys, for the sake of the answer's date. Whether it answers is told by [`keys`].
+async fn clock_of(issuer: &str, url: Url) -> Option<Finding> {
     if !outbound::is_private(&url) {
-        return Finding::bad("issuer", format!("{issuer}: keys over plain HTTP"), "write https://HOST/PATH");
+        return None; // refused as a setting
     }
-    let answer = match outbound::client(PATIENCE) {
-        Ok(client) => client.get(url).send().await,
-        Err(error) => Err(error),
-    };
-    let answer = match answer {
-        Ok(answer) if answer.status().is_success() => answer,
-        Ok(answer) => {
-            let what = format!("{issuer}: its keys are not there, HTTP status {}", answer.status().as_u16());
-            return Finding::bad("issuer", what, "correct `jwks_url`");
-        }
-        Err(error) => {
-            let what = format!("{issuer}: its keys cannot be fetched: {}", error.without_url());
-            return Finding::bad("issuer", what, "see to the network, or correct `jwks_url`");
-        }
-    };
-    let date = answer.headers().get("date").and_then(|it| DateTime::parse_from_rfc2822(it.to_str().ok()?).ok());
-    let theirs = date.map(|it| Timestamp(it.timestamp_micros()));
+    let answer = outbound::client(PATIENCE).ok()?.get(url).send().await.ok()?;
     let now = Clock::System.now();
-    match theirs.filter(|it| *it > now.plus(DRIFT) || now > it.plus(DRIFT)) {
-        Some(theirs) => {
-            let what = format!("{issuer}: it is {theirs} there, and {now} here: good tokens would be refused");
-            Finding::bad("clock", what, "set this machine's clock, by NTP")
-        }
-        None => Finding::good("issuer", format!("{issuer}: answers, and its clock agrees")),
-    }
+    let date = DateTime::parse_from_rfc2822(answer.headers().get("date")?.to_str().ok()?).ok()?;
+    let theirs = Timestamp(date.timestamp_micros());
+    (theirs > now.plus(DRIFT) || now > theirs.plus(DRIFT)).then(|| {
+        let what = format!("{issuer}: it is {theirs} there, and {now} here: good tokens would be refused");
+        Finding::bad("clock", what, "set this machine's clock, by NTP")
+    })
 }

@@ -38,6 +38,9 @@ pub(super) fn all() -> Map<String, Value> {
         schemas.insert(name.to_owned(), variant(&outcome, status));
     }
     schemas.remove("Error"); // outside, it is a problem
+    if let Some(id) = schemas.get_mut("CapabilityId") {
+        id["description"] = json!("A capability's dot path.");
+    }
     schemas.extend(answers().into_iter().chain(requests()).map(|(name, schema)| (name.to_owned(), schema)));
     schemas
 }
