@@ -373,9 +373,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_adapter_is_a_problem_without_its_text() {
-        let route = axum::routing::get(async || panic!("canary-panic"));
+        let route = axum::routing::get(async || -> StatusCode { panic!("canary-panic") });
         let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
-        let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
+        let response = router.oneshot(axum::extract::Request::new(axum::body::Body::empty())).await.unwrap();
         assert_eq!(
             (response.status(), &response.headers()[CONTENT_TYPE]),
             (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)
