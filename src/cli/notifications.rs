@@ -8,6 +8,7 @@ use super::args::{Notifications, NotificationsCommand, Which};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::open::{Database, check_database};
+use super::place::Lack;
 use super::screen::{Answer, HINT, table};
 use crate::builder;
 use crate::clock::Clock;
@@ -18,10 +19,13 @@ use crate::store::{Config, KeySource, Probe, Store, StoreError};
 /// As any other process; a command comes and goes, so that it never sweeps.
 const LEASE: Duration = Duration::from_secs(30);
 
+/// No route tells of the outbox.
+const LACK: Lack = Lack { what: "does not show what waits to be told", next: "work on its database: `--db URL`" };
+
 pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
     match args.command {
         NotificationsCommand::List { webhook, dead, limit, records } => {
-            let store = open(&records.db).await?;
+            let store = open(&records.database(&LACK)?).await?;
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let state = dead.then_some("dead");
             let listed = store.letters(webhook.as_deref(), state, limit).await;
@@ -30,13 +34,13 @@ pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
             Ok(Answer::list(&letters, shown(&letters)))
         }
         NotificationsCommand::Retry { which, records } => {
-            let store = open(&records.db).await?;
+            let store = open(&records.database(&LACK)?).await?;
             let count = store.revive(which.into()).await;
             store.close(LEASE).await;
             Ok(counted("retried", count.map_err(|it| unreadable(&it))?))
         }
         NotificationsCommand::Drop { which, records } => {
-            let store = open(&records.db).await?;
+            let store = open(&records.database(&LACK)?).await?;
             let count = store.drop_letters(which.into()).await;
             store.close(LEASE).await;
             Ok(counted("dropped", count.map_err(|it| unreadable(&it))?))
