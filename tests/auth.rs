@@ -78,7 +78,8 @@ async fn serve(settings: &Value, base: &Path) -> TestServer {
     let context = move |identity: &Identity| desk.of_tenant(identity.tenant_name());
     let app = TestApp::open(demo::builder(), context, &Place::new().unwrap()).await.unwrap();
     let auth = app.auth(&serde_json::from_value(settings.clone()).unwrap(), base).await.unwrap();
-    TestServer::over(app, auth, Surface::Http, |_| {}).await
+    let gateway = app.gateway();
+    TestServer::over(app, gateway, auth, Surface::Http, |_| {}).await
 }
 
 /// Seconds since the epoch, so long after the clock of the kit.
@@ -279,8 +280,8 @@ async fn metrics_tell_of_issuers_whose_keys_cannot_be_had() {
     let metrics = async |server: &TestServer| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = countersign::http::metrics(server.app.gateway());
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let router = countersign::http::metrics::router(server.app.gateway());
+        let serving = tokio::spawn(axum::serve(listener, router).into_future());
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut text = String::new();
