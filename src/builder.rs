@@ -333,12 +333,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         });
         let engine = Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) };
         let core = &engine.core;
-        if self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some()) {
-            spawn(reconciling::reconcile(Arc::downgrade(core), self.sweep, core.clock.clone(), core.stop.clone()));
-        }
-        if let Some(directory) = watched {
-            spawn(policies::watch(Arc::downgrade(core), directory, core.clock.clone(), core.stop.clone()));
-        }
+        let reconciles = self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some());
+        start(core, reconciles.then_some(self.sweep), watched);
         if self.role == Role::Serves {
             if let (Some(requesters), Some(make)) = (self.requesters, self.worker_context) {
                 work(&engine, requesters, make, self.lease);
@@ -387,6 +383,16 @@ fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>
         (PolicySource::Files(_), true) => {
             Err(Problem::new("the policies", "they are watched, and in no directory", "name a directory"))
         }
+    }
+}
+
+/// What runs beside the calls: asking hooks about unknown outcomes, watching policies.
+fn start(core: &Arc<Core>, reconcile: Option<Duration>, watched: Option<PathBuf>) {
+    if let Some(sweep) = reconcile {
+        spawn(reconciling::reconcile(Arc::downgrade(core), sweep, core.clock.clone(), core.stop.clone()));
+    }
+    if let Some(directory) = watched {
+        spawn(policies::watch(Arc::downgrade(core), directory, core.clock.clone(), core.stop.clone()));
     }
 }
 

@@ -58,10 +58,10 @@ pub(crate) struct App {
     calls: Arc<Semaphore>,
     /// One permit for each call that waits for a decision.
     waits: Arc<Semaphore>,
-    /// One permit for each open stream.
-    streams: Arc<Semaphore>,
     /// Those who wait look one after the other, so that a thousand of them leave the store's readers to others.
     looks: Semaphore,
+    /// One permit for each open stream.
+    streams: Arc<Semaphore>,
     readiness: health::Readiness,
 }
 
@@ -84,11 +84,12 @@ pub struct Server {
 impl Server {
     /// A server that does not listen yet. `gateway` says which engine, `auth` whose credentials are taken.
     pub fn new(gateway: Gateway, auth: Auth, settings: HttpSettings) -> Self {
+        gateway.core.meters.tells_of(auth.keyrings());
         let app = App {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
-            streams: Arc::new(Semaphore::new(settings.max_streams)),
             looks: Semaphore::new(1),
+            streams: Arc::new(Semaphore::new(settings.max_streams)),
             readiness: health::Readiness::default(),
             gateway,
             auth,

@@ -80,6 +80,11 @@ pub fn load<C: Send + Sync + 'static>(
     if problems.is_empty() { Ok(manifests.into_iter().map(|it| it.capability).collect()) } else { Err(problems) }
 }
 
+/// The texts of a directory's manifests, as far as they can be read.
+pub(crate) fn texts(directory: &Path) -> Vec<String> {
+    source::manifests(directory, &mut Vec::new()).into_iter().map(|it| it.1).collect()
+}
+
 /// The guard as a whole path: commands run elsewhere.
 fn guard_of(settings: &ManifestSettings, problems: &mut Vec<Problem>) -> Option<std::path::PathBuf> {
     let guard = std::path::absolute(settings.guard.as_deref()?).ok().filter(|it| it.is_file());

@@ -259,7 +259,7 @@ impl Core {
             let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
             policy::decide(trail.at(Stage::Policy), valid, &self.resources).await
         };
-        Ok(permit.await.ok().and_then(|it: Permit| redaction::shown(&it, text)))
+        Ok(permit.await.ok().and_then(|it: Permit| redaction::shown(&it, &text)))
     }
 
     /// The approval that a resume names, if it is this caller's, open, and still what was bound.

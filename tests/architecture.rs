@@ -62,6 +62,7 @@ fn each_dependency_has_one_user() {
         ("tower_http::", &["http"]),
         ("utoipa::", &["http"]),
         ("jsonwebtoken::", &["auth"]),
+        ("subtle::", &["auth"]),
         ("rustls::", &["outbound"]),
         ("reqwest::", &["outbound", "notifications", "auth", "manifest"]),
         ("prometheus_client::", &["meters"]),

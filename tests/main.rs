@@ -12,6 +12,7 @@
 mod approvals;
 mod architecture;
 mod asking;
+mod auth;
 mod calls;
 mod cli;
 mod compile;

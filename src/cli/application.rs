@@ -15,7 +15,7 @@ use crate::demo::{self, Desk};
 use crate::manifest;
 use crate::notifications::Notifications;
 use crate::registry::Registry;
-use crate::{Actor, Capability, Engine, EngineBuilder, Gateway, Identity, PolicySource, Problem, Requesters};
+use crate::{Capability, Engine, EngineBuilder, Gateway, Identity, PolicySource, Problem, Requesters};
 
 /// Capabilities and policies, and who is told: everything but a database.
 pub(super) struct Application {
@@ -117,7 +117,7 @@ fn is_same(known: &Identity, stored: &Identity) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Surface;
+    use crate::{Actor, Surface};
 
     const TOKENS: &str = r#"
         [[auth.tokens]]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::args::{Notifications, NotificationsCommand, Which};
+use super::args::{Notifications, NotificationsCommand, Records, Which};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::open::{Database, check_database};
@@ -19,13 +19,13 @@ use crate::store::{Config, KeySource, Probe, Store, StoreError};
 /// As any other process; a command comes and goes, so that it never sweeps.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// No route tells of the outbox.
-const LACK: Lack = Lack { what: "does not show what waits to be told", next: "work on its database: `--db URL`" };
+const LACK: Lack =
+    Lack { what: "shows nobody what it tells others", next: "look at its database, where that is: `--db URL`" };
 
 pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
     match args.command {
         NotificationsCommand::List { webhook, dead, limit, records } => {
-            let store = open(&records.database(&LACK)?).await?;
+            let store = open(&records).await?;
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let state = dead.then_some("dead");
             let listed = store.letters(webhook.as_deref(), state, limit).await;
@@ -34,13 +34,13 @@ pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
             Ok(Answer::list(&letters, shown(&letters)))
         }
         NotificationsCommand::Retry { which, records } => {
-            let store = open(&records.database(&LACK)?).await?;
+            let store = open(&records).await?;
             let count = store.revive(which.into()).await;
             store.close(LEASE).await;
             Ok(counted("retried", count.map_err(|it| unreadable(&it))?))
         }
         NotificationsCommand::Drop { which, records } => {
-            let store = open(&records.database(&LACK)?).await?;
+            let store = open(&records).await?;
             let count = store.drop_letters(which.into()).await;
             store.close(LEASE).await;
             Ok(counted("dropped", count.map_err(|it| unreadable(&it))?))
@@ -49,10 +49,9 @@ pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
 }
 
 /// The records alone: whatever application they are of, and whatever its policies.
-async fn open(db: &str) -> Result<Store, Failure> {
-    check_database(db, Database::Existing)?;
+async fn open(records: &Records) -> Result<Store, Failure> {
+    let path = check_database(&records.database(&LACK)?, Database::Existing)?;
     let wrong = |cause: String, fix: String| Failure::could_not_run(cause, fix);
-    let path = builder::path(Some(db)).map_err(|it| wrong(format!("{}: {}", it.at, it.what), it.fix))?;
     let config = Config {
         path,
         clock: Clock::System,

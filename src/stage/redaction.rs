@@ -151,8 +151,8 @@ pub(crate) fn replay(trail: &mut Trail, capability: &Governed, stored: &Stored) 
 }
 
 /// A stored output as its requester may see it today: stages 3 to 7 have passed (EXE-11).
-pub(crate) fn shown(permit: &Permit, stored: String) -> Option<Output> {
-    let opened = serde_json::from_str::<StoredText<'_>>(&stored).ok()?.open().ok()?;
+pub(crate) fn shown(permit: &Permit, stored: &str) -> Option<Output> {
+    let opened = serde_json::from_str::<StoredText<'_>>(stored).ok()?.open().ok()?;
     let StoredOutcome::Completed { output: Some(text) } = opened else { return None };
     let value = serde_json::from_str(text.get()).ok()?;
     again(&permit.valid.exposed.capability, text, value).ok()

@@ -1,17 +1,19 @@
-//! One decision everywhere: every file of `fixtures/calls/`, step by step, through the library and through the HTTP API,
-//! with the same outcomes, codes, effects and trails.
+//! One decision everywhere: every file of `fixtures/calls/`, step by step, through the library, over HTTP, and through the
+//! binary that asks a server, with the same outcomes, codes, effects and trails.
 //!
 //! An adapter hard-codes its surface, and most fixtures are about `direct`; so that nothing but the way in differs, the
-//! server under test claims the surface that the fixture names. What a fixture does and HTTP has no word for stays out:
-//! cancelling a call from outside (`until: cancel`), for a client that hangs up stops nothing.
+//! server under test claims the surface that the fixture names. What a fixture does and the other ways have no word for
+//! stays out: cancelling a call from outside (`until: cancel`), for a client that hangs up stops nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Stdio;
 
 use countersign::{Actor, Surface};
 use serde_json::{Value, json};
+use tokio::process::{Child, Command};
 
-use super::harness::{Answer, Request, TestServer, Wire, auth, token};
+use super::harness::{Answer, PATIENCE, Request, TestServer, Wire, auth, token};
 use crate::calls::{Call, Case, Decision, Step, Until, made, take};
 use crate::shop::{ACT_TIMEOUT, App, cast, signal};
 
@@ -24,17 +26,27 @@ struct Told {
     trail: Value,
 }
 
+/// The way in that is compared with the library.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Http,
+    Binary,
+}
+
 #[test]
-fn every_call_is_decided_alike_through_the_library_and_over_http() {
+fn every_call_is_decided_alike_through_the_library_over_http_and_by_the_binary() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut compared = 0;
     insta::glob!("../../fixtures/calls", "*.yaml", |path| {
         let case = read(path);
-        if !all(&case).iter().any(|it| matches!(it.until, Some(Until::Cancel))) {
-            let (library, http) = runtime.block_on(async { (by_library(&case).await, over_http(&case).await) });
-            assert_eq!(http, library, "{}", path.display());
-            compared += 1;
+        if all(&case).iter().any(|it| matches!(it.until, Some(Until::Cancel))) {
+            return;
         }
+        let library = runtime.block_on(by_library(&case));
+        for way in [Way::Http, Way::Binary] {
+            assert_eq!(runtime.block_on(through(way, &case)), library, "{way:?} {}", path.display());
+        }
+        compared += 1;
     });
     assert!(compared > 50, "{compared}");
 }
@@ -68,7 +80,7 @@ async fn told(app: &App, before: Vec<Value>, outcome: Value) -> Told {
     Told { before, outcome, effects: app.effects(), trail }
 }
 
-async fn over_http(case: &Case) -> Told {
+async fn through(way: Way, case: &Case) -> Told {
     let app = App::new().await;
     let surface = case.call.surface.unwrap_or(Surface::Direct);
     let mut tokens = BTreeMap::new();
@@ -85,21 +97,120 @@ async fn over_http(case: &Case) -> Told {
     let (mut before, mut open) = (Vec::new(), Vec::new());
     for step in &case.before {
         match step {
-            Step::Call(call) => before.push(outcome_of(&answered(&server, call).await)),
+            Step::Call(call) => before.push(answered(&server, way, call).await),
             Step::Start(call) => {
-                open.push(sent(&server, call).await);
+                open.push(Sent::new(&server, way, call).await);
                 signal(&server.app.state.entered).await;
             }
-            Step::Approve(it) => before.push(decision_of(&decided(&server, it, Some("approve")).await)),
-            Step::Reject(it) => before.push(decision_of(&decided(&server, it, Some("reject")).await)),
-            Step::Withdraw(it) => before.push(decision_of(&decided(&server, it, None).await)),
+            Step::Approve(it) => before.push(decided(&server, way, it, "approve").await),
+            Step::Reject(it) => before.push(decided(&server, way, it, "reject").await),
+            Step::Withdraw(it) => before.push(decided(&server, way, it, "withdraw").await),
             Step::Alter(_) | Step::AdvanceSeconds(_) | Step::BreakStore(_) | Step::FailContexts(_) => {
                 assert_eq!(take(&server.app, step).await, None);
             }
         }
     }
-    let outcome = outcome_of(&answered(&server, &case.call).await);
+    let outcome = answered(&server, way, &case.call).await;
     told(&server.app, before, outcome).await
+}
+
+/// A call on its way; given up when it is dropped.
+enum Sent {
+    Wire(Wire),
+    Child(Child),
+}
+
+impl Sent {
+    async fn new(server: &TestServer<App>, way: Way, call: &Call) -> Self {
+        match way {
+            Way::Http => Self::Wire(sent(server, call).await),
+            Way::Binary => Self::Child(typed(server, call).spawn().unwrap()),
+        }
+    }
+
+    async fn outcome(self) -> Value {
+        match self {
+            Self::Wire(mut wire) => outcome_of(&wire.answer().await),
+            Self::Child(child) => document(child).await,
+        }
+    }
+}
+
+async fn answered(server: &TestServer<App>, way: Way, call: &Call) -> Value {
+    let outcome = Sent::new(server, way, call).await.outcome();
+    match call.until {
+        None => outcome.await,
+        Some(Until::Deadline) => tokio::join!(outcome, server.app.expire()).0,
+        Some(Until::ObeyedDeadline) => {
+            let obeys = async {
+                signal(&server.app.state.entered).await;
+                server.app.clock().advance(ACT_TIMEOUT);
+            };
+            tokio::join!(outcome, obeys).0
+        }
+        Some(Until::Cancel) => panic!("there is no such request"),
+    }
+}
+
+async fn decided(server: &TestServer<App>, way: Way, it: &Decision, action: &str) -> Value {
+    match way {
+        Way::Http => decision_of(&posted(server, it, action).await),
+        Way::Binary => {
+            let mut command = command(server, &it.by, None, None, &["approvals", action, &it.id]);
+            if action != "withdraw" {
+                command.args(["--type", it.kind.as_deref().unwrap_or("manager")]);
+            }
+            if let Some(comment) = &it.comment {
+                command.args(["--comment", comment]);
+            }
+            let told = document(command.spawn().unwrap()).await;
+            if told.get("error").is_some() { json!({"status": "failed", "error": told["error"]}) } else { told }
+        }
+    }
+}
+
+/// A command of the binary, in one party's name.
+fn command(
+    server: &TestServer<App>,
+    actor: &str,
+    tenant: Option<&str>,
+    client: Option<&str>,
+    arguments: &[&str],
+) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+    command.args(arguments).args(["--json", "--server", &format!("http://{}", server.address)]);
+    if actor != "nobody" {
+        command.args(["--token", &name(actor, tenant, client)]);
+    }
+    let variables = std::env::vars().map(|it| it.0).filter(|it| it.starts_with("COUNTERSIGN_"));
+    variables.for_each(|it| drop(command.env_remove(it)));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// A call as somebody types it.
+fn typed(server: &TestServer<App>, call: &Call) -> Command {
+    let command =
+        |arguments: &[&str]| command(server, &call.actor, call.tenant.as_deref(), call.client.as_deref(), arguments);
+    if let Some(id) = &call.resume {
+        return command(&["approvals", "resume", id]);
+    }
+    let input = call.input_text.clone().or_else(|| call.input.as_ref().map(Value::to_string)).unwrap();
+    let mut command = command(&["invoke", call.capability.as_deref().unwrap(), "--input", &input]);
+    if let Some(key) = &call.key {
+        command.args(["--idempotency-key", key]);
+    }
+    if let Some(id) = &call.correlation {
+        command.args(["--correlation-id", id]);
+    }
+    command
+}
+
+/// What a command printed.
+async fn document(child: Child) -> Value {
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("the command ends").unwrap();
+    let told = serde_json::from_slice(&output.stdout);
+    told.unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// The token of one party: its name says all of it.
@@ -148,30 +259,15 @@ async fn sent(server: &TestServer<App>, call: &Call) -> Wire {
     wire
 }
 
-async fn answered(server: &TestServer<App>, call: &Call) -> Answer {
-    let mut wire = sent(server, call).await;
-    match call.until {
-        None => wire.answer().await,
-        Some(Until::Deadline) => tokio::join!(wire.answer(), server.app.expire()).0,
-        Some(Until::ObeyedDeadline) => {
-            signal(&server.app.state.entered).await;
-            server.app.clock().advance(ACT_TIMEOUT);
-            wire.answer().await
+async fn posted(server: &TestServer<App>, it: &Decision, action: &str) -> Answer {
+    let (end, body) = if action == "withdraw" {
+        (action, json!({}))
+    } else {
+        let mut body = json!({"decision": action, "type": it.kind.as_deref().unwrap_or("manager")});
+        if let Some(comment) = &it.comment {
+            body["comment"] = json!(comment);
         }
-        Some(Until::Cancel) => panic!("there is no such request"),
-    }
-}
-
-async fn decided(server: &TestServer<App>, it: &Decision, decision: Option<&str>) -> Answer {
-    let (end, body) = match decision {
-        Some(decision) => {
-            let mut body = json!({"decision": decision, "type": it.kind.as_deref().unwrap_or("manager")});
-            if let Some(comment) = &it.comment {
-                body["comment"] = json!(comment);
-            }
-            ("decision", body)
-        }
-        None => ("withdraw", json!({})),
+        ("decision", body)
     };
     let path = format!("/v1/approvals/{}/{end}", escaped(&it.id));
     server.send(&request(&path, &it.by, None, None).json(&body)).await
