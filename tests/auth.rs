@@ -283,7 +283,7 @@ async fn metrics_tell_of_issuers_whose_keys_cannot_be_had() {
         let router = countersign::http::metrics::router(server.app.gateway());
         let serving = tokio::spawn(axum::serve(listener, router).into_future());
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
         serving.abort();

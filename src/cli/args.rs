@@ -90,10 +90,10 @@ pub(super) struct Records {
 /// The server that is asked instead of a database.
 #[derive(Debug, Args)]
 pub(super) struct Remote {
-    /// Ask this server instead of a database, as whom its token stands for (or set COUNTERSIGN_SERVER)
+    /// Ask this server instead of a database, as whom its token stands for (or set `COUNTERSIGN_SERVER`)
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(super) server: Option<String>,
-    /// The token. Others on this machine can see it while the command runs: rather set COUNTERSIGN_TOKEN
+    /// The token. Others on this machine can see it while the command runs: rather set `COUNTERSIGN_TOKEN`
     #[arg(long, value_name = "TOKEN", help_heading = "Server", allow_hyphen_values = true)]
     pub(super) token: Option<Secret>,
     /// A file that has nothing but the token

@@ -204,11 +204,7 @@ fn spoken_of(value: &DeValue<'_>, names: &mut BTreeSet<String>) {
         DeValue::String(text) if text.starts_with(PREFIX) => _ = names.insert(text.to_string()),
         DeValue::Array(all) => all.iter().for_each(|it| spoken_of(it.get_ref(), names)),
         DeValue::Table(all) => all.iter().for_each(|(_, it)| spoken_of(it.get_ref(), names)),
-        DeValue::String(_)
-        | DeValue::Integer(_)
-        | DeValue::Float(_)
-        | DeValue::Boolean(_)
-        | DeValue::Datetime(_) => {}
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
     }
 }
 

@@ -64,7 +64,10 @@ async fn here(log: &Log, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, 
         return Ok(Ok(exit));
     }
     let mut filter = EventFilter { after_seq: end, ..filter };
-    while args.follow {
+    if !args.follow {
+        return Ok(Ok(Exit::Done));
+    }
+    loop {
         if let Err(error) = log.check().await {
             return Ok(Err(error));
         }
@@ -77,7 +80,6 @@ async fn here(log: &Log, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, 
             tokio::time::sleep(POLL).await;
         }
     }
-    Ok(Ok(Exit::Done))
 }
 
 /// The stream says where the log ends; what is before that is asked for, and what comes behind it is heard.
@@ -95,7 +97,10 @@ async fn there(server: &Server, args: &AuditTail, lines: Lines) -> Result<Asked<
     if let ControlFlow::Break(exit) = first(lines, &events) {
         return Ok(Ok(exit));
     }
-    while args.follow {
+    if !args.follow {
+        return Ok(Ok(Exit::Done));
+    }
+    loop {
         let heard = match stream.next().await? {
             Ok(heard) => heard,
             Err(error) => return Ok(Err(error)),
@@ -105,7 +110,6 @@ async fn there(server: &Server, args: &AuditTail, lines: Lines) -> Result<Asked<
             return Ok(Ok(exit));
         }
     }
-    Ok(Ok(Exit::Done))
 }
 
 /// The last events of a server's log, looked for from its end backwards.
@@ -116,8 +120,11 @@ async fn last(
     end: i64,
 ) -> Result<Asked<Vec<Event>>, Failure> {
     let count = usize::try_from(args.lines).unwrap_or(usize::MAX);
+    if count == 0 {
+        return Ok(Ok(Vec::new()));
+    }
     let mut window = 1_000;
-    while count > 0 {
+    loop {
         let after = (end - window).max(0);
         let mut events = match read(server, query, after, usize::MAX).await? {
             Ok(events) => events,
@@ -130,7 +137,6 @@ async fn last(
         }
         window *= 8;
     }
-    Ok(Ok(Vec::new()))
 }
 
 fn heading(lines: Lines) -> ControlFlow<Exit> {
