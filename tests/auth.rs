@@ -280,8 +280,11 @@ async fn metrics_tell_of_issuers_whose_keys_cannot_be_had() {
     let metrics = async |server: &TestServer| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = countersign::http::metrics::router(server.app.gateway());
-        let serving = tokio::spawn(axum::serve(listener, router).into_future());
+        let gateway = server.app.gateway();
+        let serving = tokio::spawn(async move {
+            let settings = countersign::http::HttpSettings::default();
+            countersign::http::serve_metrics(gateway, &settings, listener, std::future::pending()).await;
+        });
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut text = String::new();
