@@ -243,12 +243,12 @@ async fn a_receiver_that_says_nothing_delays_no_other() {
         app.ask(&format!("ord_{n}")).await;
     }
     healthy.got(20).await;
-    silent.got(8).await; // no more at once
-    assert_eq!(silent.messages().len(), 8);
+    silent.got(16).await; // no more at once
+    assert_eq!(silent.messages().len(), 16);
     // Its time is over: the attempt failed.
     app.clock().advance(Duration::from_secs(15));
     let failed = "SELECT COUNT(*) FROM outbox WHERE failure = 'timeout'";
-    while numbers(&app.place().database(), failed).await[0] < 8 {
+    while numbers(&app.place().database(), failed).await[0] < 16 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     silent.now(Answer::Status(200));

@@ -20,7 +20,7 @@ use crate::store::outbox::{Due, Fate, Settlement};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How many messages to one receiver are on their way at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// How long one attempt may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(15);
