@@ -168,6 +168,7 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
         | Failed::Unauthenticated { .. }
         | Failed::Forbidden { .. }
         | Failed::NotExecuted { .. }
+        | Failed::Unknown(_)
         | Failed::Other(_)
         | Failed::Stopped { .. } => Stage::Handler,
     }
@@ -177,7 +178,7 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
 fn log(trail: &Trail, failed: &Failed) {
     let (execution, code) = (trail.execution(), failed.code());
     match failed {
-        Failed::NotExecuted { cause, .. } | Failed::Other(cause) => {
+        Failed::NotExecuted { cause, .. } | Failed::Unknown(cause) | Failed::Other(cause) => {
             tracing::warn!(%execution, %code, cause = &**cause as &dyn std::error::Error, "the handler failed");
         }
         Failed::Output(problems) => tracing::error!(%execution, %code, ?problems, "the output was withheld"),
@@ -201,6 +202,8 @@ pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output,
             log(trail, &failed);
             (End::Free, None)
         }
+        // It knows no more than what is on record.
+        Err(failed @ Failed::Unknown(_)) => return log(trail, &failed),
         Err(failed) => {
             log(trail, &failed);
             (End::Failed, begun.slot().map(|_| Stored::seal_failure(&failed.face(nature))))
