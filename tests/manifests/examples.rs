@@ -194,7 +194,7 @@ async fn the_story_of(example: &Example) {
     let outcome = invoke(&stranger, example.read.0, (example.read.1)()).await;
     assert_eq!(
         fate(&stranger, &outcome).await,
-        "EXECUTION_FAILED, retryable, executed no: not_executed",
+        "EXECUTION_FAILED, retryable, executed no: failed",
         "a wrong signature"
     );
     let outcome = approved(&stranger, &example.write).await;
