@@ -61,7 +61,7 @@ struct Data {
 
 /// What there is to say, or that there is nothing.
 pub(super) enum Said {
-    Message(Message),
+    Message(Box<Message>),
     /// It is not so any more.
     Moot,
     /// The record does not say what it should.
@@ -92,7 +92,7 @@ pub(super) async fn message(due: &Due, approval_url: Option<&str>, store: &Store
     if due.topic == Topic::ExecutionUnknown {
         data.status = Some("unknown");
     }
-    Ok(Said::Message(Message { topic: due.topic.as_str(), timestamp: at, data }))
+    Ok(Said::Message(Box::new(Message { topic: due.topic.as_str(), timestamp: at, data })))
 }
 
 fn warning(due: &Due, record: Option<&ApprovalRecord>, approval_url: Option<&str>) -> Said {
@@ -102,7 +102,7 @@ fn warning(due: &Due, record: Option<&ApprovalRecord>, approval_url: Option<&str
     }
     let data = of_approval(record, approval_url);
     let data = Data { status: Some(record.state.as_str()), tenant: record.tenant.clone(), ..data };
-    Said::Message(Message { topic: due.topic.as_str(), timestamp: due.created_at, data })
+    Said::Message(Box::new(Message { topic: due.topic.as_str(), timestamp: due.created_at, data }))
 }
 
 fn of_approval(record: &ApprovalRecord, approval_url: Option<&str>) -> Data {
@@ -137,9 +137,10 @@ impl Data {
                     ReconciledTo::NotExecuted => "not_executed",
                 });
             }
-            // The others are told by the request alone, or not at all.
-            EventKind::ApprovalRequested { .. } | EventKind::ApprovalExpired { .. } => {}
-            EventKind::Discovered { .. }
+            // The request says it all, or nobody is told.
+            EventKind::ApprovalRequested { .. }
+            | EventKind::ApprovalExpired { .. }
+            | EventKind::Discovered { .. }
             | EventKind::Requested { .. }
             | EventKind::Denied { .. }
             | EventKind::Started { .. }

@@ -142,13 +142,14 @@ impl Reading<'_> {
         let mut keys = Vec::new();
         for secret in &it.secrets {
             match secret.resolve(self.base, self.env) {
-                Ok(secret) => match key(&secret) {
-                    Some(key) => keys.push(key),
-                    None => {
+                Ok(secret) => {
+                    if let Some(key) = key(&secret) {
+                        keys.push(key);
+                    } else {
                         let fix = "make one of 24 to 64 random bytes: `echo whsec_$(openssl rand -base64 32)`";
                         self.problem("a secret is not `whsec_` and base64", fix);
                     }
-                },
+                }
                 Err(error) => {
                     let below = std::error::Error::source(&error).map(|it| format!(": {it}")).unwrap_or_default();
                     self.problem(format!("{error}{below}"), "put the secret there");

@@ -121,7 +121,7 @@ pub(super) enum Op {
         limit: i64,
         claim_us: i64,
     },
-    /// Puts one off that did not run.
+    /// Leaves one alone for a while.
     LayDown(Laid),
     /// What others are told of.
     Outbox(Outbox),
@@ -295,7 +295,10 @@ impl Op {
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
             Self::Pick { of, .. } => {
-                of.iter().for_each(|it| [&it.capability, &it.mark].into_iter().for_each(|it| look(it)))
+                for it in of {
+                    look(&it.capability);
+                    look(&it.mark);
+                }
             }
             Self::LayDown(it) => {
                 look(&it.approval);
