@@ -13,6 +13,7 @@ mod executions;
 mod exit;
 mod failure;
 mod invoke;
+mod notifications;
 mod open;
 mod policy;
 mod screen;
@@ -63,6 +64,7 @@ async fn command(command: Command) -> Result<Answer, Failure> {
         Command::Approvals(args) => approvals::run(args).await,
         Command::Executions(args) => executions::run(args).await,
         Command::Audit(args) => audit::run(args).await,
+        Command::Notifications(args) => notifications::run(args).await,
         Command::Policy(args) => policy::run(args).await,
     }
 }

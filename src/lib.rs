@@ -60,9 +60,11 @@ mod stage;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod topic;
 mod trail;
 #[cfg(feature = "cli")]
 mod workbench;
+mod worker;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
 pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict};
@@ -91,6 +93,8 @@ pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 #[cfg(feature = "http")]
 pub use secret::SecretRef;
 pub use stage::{Output, Stage};
+pub use topic::Topic;
+pub use worker::Requesters;
 
 /// A future that the engine stores.
 pub(crate) type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;

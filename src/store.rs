@@ -13,6 +13,7 @@ mod lease;
 mod lock;
 pub(crate) mod op;
 mod open;
+pub(crate) mod outbox;
 mod probe;
 mod read;
 mod record;
@@ -26,6 +27,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
@@ -117,6 +120,9 @@ struct Shared {
     keep_decisions: Duration,
     probe: Probe,
     generation: AtomicI64,
+    /// Counts what was written for others to be told of, and what was approved.
+    told: watch::Sender<u64>,
+    approved: watch::Sender<u64>,
 }
 
 impl Shared {
@@ -175,6 +181,8 @@ impl Store {
             keep_decisions,
             probe,
             generation: AtomicI64::new(0),
+            told: watch::Sender::default(),
+            approved: watch::Sender::default(),
         };
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;

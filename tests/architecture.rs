@@ -59,6 +59,7 @@ fn each_dependency_has_one_user() {
         ("utoipa::", &["http"]),
         ("jsonwebtoken::", &["auth"]),
         ("rustls::", &["outbound"]),
+        ("reqwest::", &["outbound", "notifications", "auth", "manifest"]),
         ("prometheus_client::", &["meters"]),
         ("toml::", &["config", "manifest"]),
         ("rustix::", &["manifest", "cli"]),

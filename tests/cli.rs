@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod documents;
+mod notifications;
 mod page;
 mod policies;
 mod policy_backtest;

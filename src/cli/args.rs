@@ -34,6 +34,8 @@ pub(super) enum Command {
     Executions(Executions),
     /// Read the audit trail
     Audit(Audit),
+    /// See what others could not be told of, and try again
+    Notifications(Notifications),
     /// Work on policies
     Policy(Policy),
 }
@@ -291,6 +293,68 @@ pub(super) struct AuditList {
     pub(super) place: Place,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Notifications {
+    #[command(subcommand)]
+    pub(super) command: NotificationsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum NotificationsCommand {
+    /// What waits to be told, and what was given up, the oldest first
+    List {
+        /// Only what is for this webhook
+        #[arg(long, value_name = "NAME")]
+        webhook: Option<String>,
+        /// Only what was given up
+        #[arg(long)]
+        dead: bool,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        #[command(flatten)]
+        records: Records,
+    },
+    /// Try again what was given up; a webhook whose receiver said that it is gone is told again
+    Retry {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        records: Records,
+    },
+    /// Forget what was given up
+    Drop {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        records: Records,
+    },
+}
+
+/// Which of those that were given up.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Which {
+    /// The notification's id
+    pub(super) id: Option<String>,
+    /// Everything for this webhook
+    #[arg(long, value_name = "NAME")]
+    pub(super) webhook: Option<String>,
+    /// Everything
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+/// Which records a command works on, whatever the policies.
+#[derive(Debug, Args)]
+pub(super) struct Records {
+    /// The database
+    #[arg(long, value_name = "URL", default_value = "sqlite:countersign.db")]
+    pub(super) db: String,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
 impl Command {
     pub(super) fn wants_json(&self) -> bool {
         let format = match self {
@@ -310,6 +374,11 @@ impl Command {
                 ExecutionsCommand::Show { place, .. } | ExecutionsCommand::Resolve { place, .. } => &place.format,
             },
             Self::Audit(Audit { command: AuditCommand::List(it) }) => &it.place.format,
+            Self::Notifications(it) => match &it.command {
+                NotificationsCommand::List { records, .. }
+                | NotificationsCommand::Retry { records, .. }
+                | NotificationsCommand::Drop { records, .. } => &records.format,
+            },
             Self::Policy(it) => it.format(),
         };
         format.json

@@ -6,6 +6,8 @@
 mod approval;
 mod event;
 mod execution;
+mod outbox;
+mod pick;
 mod policy;
 mod read;
 mod seen;
@@ -20,6 +22,15 @@ pub(super) use execution::{
     RENEW, RETIRE, SUPERSEDE, SWEEP, UNCLAIM,
 };
 
+#[cfg(feature = "http")]
+pub(super) use outbox::IS_DUE;
+#[cfg(feature = "cli")]
+pub(super) use outbox::OUTBOX;
+pub(super) use outbox::{
+    BURY_UNADDRESSED, CLAIM_DUE, DISABLE, DROP_DEAD, DROP_WEBHOOKS, ENABLE, ERASE_DEAD, OUTBOX_COUNTS, PUT_OFF,
+    PUT_WEBHOOK, REVIVE, SUBSCRIBE, SUBSCRIBED, SUBSCRIPTIONS_CHANGED, TELL, TOLD, UNSUBSCRIBE, WARN, WEBHOOKS,
+};
+pub(super) use pick::{LAY_DOWN, PICK, TO_PICK};
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
 pub(super) use read::{
     ACTIVE, APPROVAL, APPROVAL_OF_CALL, APPROVALS, COPIES, COPY, DECISIONS_OF, EVENTS_FIRST, EVENTS_LAST,
@@ -51,14 +62,21 @@ pub(super) const ALL: &[Sql] = &[
     APPROVAL_STATES,
     BEHIND_HEAD,
     BURY,
+    BURY_UNADDRESSED,
     CLAIM,
+    CLAIM_DUE,
     CLAIM_UNKNOWN,
     CONSUME,
     COPY_SAYS,
     DECISIONS,
+    DISABLE,
     DROP_COPIES,
+    DROP_DEAD,
+    DROP_WEBHOOKS,
+    ENABLE,
     END_OF_DEAD,
     ENROL,
+    ERASE_DEAD,
     ERASE_INPUTS,
     ERASE_SEEN,
     EVENTS_KNOWN,
@@ -80,19 +98,33 @@ pub(super) const ALL: &[Sql] = &[
     INSERT_DECISIONS,
     INSERT_EVENTS,
     INSERT_SEEN,
+    LAY_DOWN,
     LOCK_APPROVALS,
     OPEN_OF_CALL,
     PENDING_COUNTS,
+    PICK,
     PROPOSAL,
     PROPOSE,
     PURGE,
+    PUT_OFF,
+    PUT_WEBHOOK,
     RECONCILE,
     RENEW,
     RENEW_COPY,
     RETIRE,
+    REVIVE,
+    SUBSCRIBE,
+    SUBSCRIBED,
+    SUBSCRIPTIONS_CHANGED,
     SUPERSEDE,
     SWEEP,
+    TELL,
+    TOLD,
+    TO_PICK,
     UNCLAIM,
+    UNSUBSCRIBE,
+    WARN,
+    WEBHOOKS,
     WITHDRAW,
     WITHDRAW_OTHERS,
 ];

@@ -7,6 +7,7 @@ mod events;
 mod faults;
 mod leases;
 mod opening;
+mod outbox;
 mod policies;
 mod sealing;
 mod seen;
