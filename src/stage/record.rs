@@ -172,6 +172,7 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
         | Failed::Unauthenticated { .. }
         | Failed::Forbidden { .. }
         | Failed::NotExecuted { .. }
+        | Failed::Unknown(_)
         | Failed::Other(_)
         | Failed::Stopped { .. } => Stage::Handler,
     }
@@ -182,7 +183,7 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
 fn log(trail: &Trail, failed: &Failed) {
     let (execution, code) = (trail.execution(), failed.code());
     match failed {
-        Failed::NotExecuted { .. } | Failed::Other(_) => {
+        Failed::NotExecuted { .. } | Failed::Unknown(_) | Failed::Other(_) => {
             tracing::warn!(%execution, %code, "the handler failed; its middleware sees why");
         }
         Failed::Output(problems) => tracing::error!(%execution, %code, ?problems, "the output was withheld"),
@@ -206,6 +207,8 @@ pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output,
             log(trail, &failed);
             (End::Free, None)
         }
+        // It knows no more than what is on record.
+        Err(failed @ Failed::Unknown(_)) => return log(trail, &failed),
         Err(failed) => {
             log(trail, &failed);
             (End::Failed, begun.slot().map(|_| Stored::seal_failure(&failed.face(nature))))
