@@ -14,13 +14,15 @@ mod settings;
 mod token;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
 pub(crate) use self::failure::AuthFailure;
 use self::issuer::Issuer;
 use self::jwt::Jwt;
-pub(crate) use self::keys::{KeysReport, NoKeys};
+pub use self::keys::IssuerKeys;
+pub(crate) use self::keys::Keyring;
 pub(crate) use self::recorded::Failures;
 pub use self::settings::{AuthSettings, ClaimSettings, IssuerSettings, TokenSettings};
 use self::token::Tokens;
@@ -84,8 +86,8 @@ impl Auth {
         if problems.is_empty() { Ok(Self { tokens, issuers, clock }) } else { Err(problems) }
     }
 
-    /// Whether no credential at all would be taken.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no credential at all would be taken: no server should start so.
+    pub fn is_empty(&self) -> bool {
         self.tokens.is_empty() && self.issuers.is_empty()
     }
 
@@ -109,8 +111,18 @@ impl Auth {
         issuer.ok_or(AuthFailure::WrongIssuer)?.credential(token, now).await
     }
 
-    /// How things are with the keys of each issuer.
-    pub(crate) fn keys(&self) -> Vec<KeysReport> {
+    /// What the static tokens stand for.
+    #[cfg(feature = "cli")]
+    pub(crate) fn of_tokens(&self) -> Vec<Credential> {
+        self.tokens.credentials().cloned().collect()
+    }
+
+    pub(crate) fn keyrings(&self) -> Vec<Arc<Keyring>> {
+        self.issuers.iter().map(|it| Arc::clone(&it.keys)).collect()
+    }
+
+    /// How things are with the keys of each issuer, in the order of the configuration.
+    pub fn keys(&self) -> Vec<IssuerKeys> {
         self.issuers.iter().map(|it| it.keys.report()).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! What an engine needs, and everything that can be wrong with it.
 
+mod background;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,23 +10,28 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::background::Background;
+use crate::BoxError;
 use crate::abandoned::Abandoned;
+use crate::actor::SharedIdentity;
 use crate::approver::{ApprovalHandler, InlineApprover};
 use crate::capability::Capability;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
-use crate::ledger::{self, LogTree};
+use crate::ledger::LogTree;
 use crate::meters::Meters;
-use crate::pipeline::Core;
+#[cfg(feature = "http")]
+use crate::notifications::Notifications;
+use crate::pipeline::{Core, Tallies};
 use crate::policies::{self, Around, Policies};
 use crate::policy::{PolicySet, PolicySource};
-use crate::reconciling;
 use crate::registry::{self, Registry};
 use crate::resource::{EntityProvider, Resources};
 use crate::store::{Config, KeySource, OpenError, Store};
 use crate::trail::StageProbe;
+use crate::worker::Requesters;
 
 /// What a process is for (EXE-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +75,7 @@ pub struct EngineBuilder<C = ()> {
     role: Role,
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
+    background: Background<C>,
     log: Option<LogTree>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
@@ -91,6 +99,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             role: Role::Serves,
             approver: None,
             entities: None,
+            background: Background::none(),
             log: None,
             clock: Clock::System,
             ids: Ids::Random,
@@ -185,6 +194,37 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
+    /// Says who requesters are today, for capabilities with
+    /// [`run_on_approval`](crate::CapabilityBuilder::run_on_approval).
+    pub fn requesters(mut self, requesters: impl Requesters) -> Self {
+        self.background.requesters = Some(Arc::new(requesters));
+        self
+    }
+
+    /// Makes the contexts of what is run on approval, as a [gateway](Engine::gateway) makes those of calls from outside:
+    /// within 5 s, after approval and just before it begins.
+    pub fn worker_context<F, Fut, E>(mut self, make: F) -> Self
+    where
+        F: Fn(SharedIdentity) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<C, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.background.worker_context = Some(Box::new(move |identity| {
+            let context = make(identity);
+            Box::pin(async move { context.await.map_err(Into::into) })
+        }));
+        self
+    }
+
+    /// Tells others what happens to approvals and executions (default: nobody is told). Whatever process writes on the
+    /// same database notes what these webhooks want; this one delivers. So processes that are given any must be given the
+    /// same, and whoever starts last says which there are.
+    #[cfg(feature = "http")]
+    pub fn notifications(mut self, notifications: Notifications) -> Self {
+        self.background.notifications = Some(notifications);
+        self
+    }
+
     /// What becomes of the log beside being written (default: a Merkle tree that nobody signs).
     pub fn log_tree(mut self, log: LogTree) -> Self {
         self.log = Some(log);
@@ -205,7 +245,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
-    /// Leases and sweeps that never come due, and no tree over the log, unless the application chose them: for tests that move the clock.
+    /// Leases and sweeps that never come due, and no tree over the log, unless the application chose them: for tests that
+    /// move the clock.
     #[cfg(feature = "testing")]
     pub(crate) fn unhurried(mut self) -> Self {
         let never = Duration::from_hours(24 * 3_650);
@@ -237,9 +278,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let mut problems = self.out_of_bounds();
         let (drafts, handlers): (Vec<_>, Vec<_>) =
             self.capabilities.into_iter().map(|it| (it.draft, it.procedure)).unzip();
-        if self.entities.is_none() {
-            problems.extend(registry::unprovided(&drafts));
-        }
+        problems.extend(registry::unmet(&drafts, self.entities.is_some(), self.background.can_work()));
         let registry = Registry::new(drafts).map_err(|found| problems.extend(found));
         let path = path(self.database.as_deref()).map_err(|found| problems.push(found));
         let is_watching = self.watches && self.role == Role::Serves;
@@ -289,10 +328,13 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.probe,
             #[cfg(feature = "http")]
             auth_failures: crate::auth::Failures::default(),
+            tallies: Tallies::default(),
         });
-        let reconciles = self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some());
-        start(&core, reconciles.then_some(self.sweep), watched);
-        Ok((Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) }, notes))
+        let engine = Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) };
+        if self.role == Role::Serves {
+            self.background.start(&engine, self.lease, self.sweep, watched).await?;
+        }
+        Ok((engine, notes))
     }
 
     /// Settings that no engine can keep to.
@@ -334,31 +376,6 @@ fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>
             Err(Problem::new("the policies", "they are watched, and in no directory", "name a directory"))
         }
     }
-}
-
-/// What runs beside the calls: the tree over the log, asking hooks about unknown outcomes, watching policies.
-fn start(core: &Arc<Core>, reconcile: Option<Duration>, watched: Option<PathBuf>) {
-    if core.ledger.is_on() {
-        spawn(ledger::follow(Arc::downgrade(core), core.clock.clone(), core.stop.clone()));
-        for number in 0..core.ledger.anchors() {
-            spawn(ledger::deliver(Arc::downgrade(core), number, core.clock.clone(), core.stop.clone()));
-        }
-    }
-    if let Some(sweep) = reconcile {
-        spawn(reconciling::reconcile(Arc::downgrade(core), sweep, core.clock.clone(), core.stop.clone()));
-    }
-    if let Some(directory) = watched {
-        spawn(policies::watch(Arc::downgrade(core), directory, core.clock.clone(), core.stop.clone()));
-    }
-}
-
-/// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "documented: the reconcile hooks' worker, the watcher of policies, the tree over the log"
-)]
-fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(worker);
 }
 
 /// Where the database named by a URL is.

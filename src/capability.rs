@@ -112,6 +112,7 @@ pub(crate) struct Meta {
     pub(crate) redact: Redaction,
     pub(crate) resource: Option<ResourceMapping>,
     pub(crate) decision_record: bool,
+    pub(crate) run_on_approval: bool,
     pub(crate) tool_name: Option<String>,
     pub(crate) reconcile: Option<ReconcileHook>,
 }
@@ -280,6 +281,7 @@ impl Capability {
             redact: Redaction::default(),
             resource: None,
             decision_record: false,
+            run_on_approval: false,
             tool_name: None,
             reconcile: None,
         };
@@ -406,6 +408,14 @@ impl CapabilityBuilder {
     /// Erased in time: see the builder's [`keep_decisions`](crate::EngineBuilder::keep_decisions).
     pub fn decision_record(mut self, keep: bool) -> Self {
         self.meta.decision_record = keep;
+        self
+    }
+
+    /// Runs a request by itself once it is approved (default: its requester resumes it): a worker of a serving process does,
+    /// as the requester of today, through every stage that a resume passes (APR-8). Needs the builder's
+    /// [`requesters`](crate::EngineBuilder::requesters) and [`worker_context`](crate::EngineBuilder::worker_context).
+    pub fn run_on_approval(mut self) -> Self {
+        self.meta.run_on_approval = true;
         self
     }
 

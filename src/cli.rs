@@ -19,6 +19,7 @@ mod init;
 mod interrupt;
 mod invoke;
 mod log;
+mod notifications;
 mod open;
 mod place;
 mod policy;
@@ -78,6 +79,7 @@ async fn command(command: Command, verbose: u8) -> Result<Answer, Failure> {
         Command::Approvals(args) => approvals::run(args).await,
         Command::Executions(args) => executions::run(args).await,
         Command::Audit(args) => audit::run(args).await,
+        Command::Notifications(args) => notifications::run(args).await,
         Command::Policy(args) => policy::run(args).await,
         Command::Serve(args) => Box::pin(serve::run(args, verbose)).await,
         Command::Init(args) => init::run(&args),

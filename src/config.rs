@@ -4,6 +4,7 @@
 mod document;
 mod problem;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ use crate::AuditSettings;
 use crate::auth::AuthSettings;
 use crate::builder::{self, Problem};
 use crate::http::HttpSettings;
-use crate::manifest::ManifestSettings;
+use crate::manifest::{self, ManifestSettings};
 use crate::notifications::NotificationSettings;
 use crate::secret::SecretRef;
 
@@ -26,6 +27,9 @@ pub const DEFAULT_FILE: &str = "countersign.toml";
 
 /// The database if nothing else is said.
 const DEFAULT_DATABASE: &str = "sqlite:countersign.db";
+
+/// The variable that says where manifests are.
+const MANIFESTS: &str = "COUNTERSIGN_CAPABILITIES__DIRECTORY";
 
 /// The most bytes of a configuration file.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -106,8 +110,8 @@ impl Config {
     /// Reads a file, and over it what these environment variables say. Without a file the variables are all there is.
     ///
     /// Looks at variables with the prefix `COUNTERSIGN_` alone. Those that no key answers to are problems, but for
-    /// `COUNTERSIGN_LOG` and others that the command line has for itself, and what container platforms set for a service
-    /// of that name.
+    /// `COUNTERSIGN_LOG` and others that the command line has for itself, those that the file or a manifest names, and what
+    /// container platforms set for a service of that name.
     ///
     /// # Errors
     /// Every problem, with its line or variable. Values are never shown: they may be secrets in the wrong place.
@@ -128,7 +132,7 @@ impl Config {
         let variables: Vec<_> = variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
         let name = file.map_or_else(|| DEFAULT_FILE.to_owned(), |it| it.display().to_string());
         let mut document = Document::parse(name, text)?;
-        let mut problems = document.set_all(&variables);
+        let mut problems = document.set_all(&variables, &others(&document, file, &variables));
         let secrets = document.secrets();
         let mut config: Self = match document.settings() {
             Ok(config) if problems.is_empty() => config,
@@ -186,6 +190,24 @@ impl Config {
     pub(crate) fn policy_directory(&self) -> Option<PathBuf> {
         self.policies.as_ref().map(|it| self.base.join(it))
     }
+}
+
+/// Variables that the file or a manifest speaks of, as secrets or as what commands are passed: they may be called like
+/// keys.
+fn others(document: &Document<'_>, file: Option<&Path>, variables: &[(String, String)]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    document.spoken_of(&mut names);
+    let set = variables.iter().find(|it| it.0 == MANIFESTS).map(|it| it.1.trim_matches('"'));
+    let directory = set.filter(|it| !it.is_empty()).or_else(|| document.manifests());
+    let base = file.and_then(Path::parent).unwrap_or(Path::new(""));
+    // What is wrong with them, they are told for when they are read as manifests.
+    let texts = directory.map(|it| manifest::texts(&base.join(it))).unwrap_or_default();
+    for text in &texts {
+        if let Ok(manifest) = Document::parse(String::new(), text) {
+            manifest.spoken_of(&mut names);
+        }
+    }
+    names
 }
 
 /// The path in a URL of a database that is a file.

@@ -16,7 +16,7 @@ mod host;
 mod key;
 mod link;
 mod log;
-pub mod metrics;
+mod metrics;
 mod openapi;
 mod policies;
 mod prefer;
@@ -37,9 +37,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub use self::metrics::serve_metrics;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use self::openapi::{description, listed as described};
+use self::serve::Limits;
 pub use self::settings::HttpSettings;
 use crate::auth::Auth;
 use crate::{Gateway, Surface};
@@ -83,6 +85,7 @@ pub struct Server {
 impl Server {
     /// A server that does not listen yet. `gateway` says which engine, `auth` whose credentials are taken.
     pub fn new(gateway: Gateway, auth: Auth, settings: HttpSettings) -> Self {
+        gateway.core.meters.tells_of(auth.keyrings());
         let app = App {
             calls: Arc::new(Semaphore::new(settings.max_calls)),
             waits: Arc::new(Semaphore::new(settings.max_waits)),
@@ -111,7 +114,8 @@ impl Server {
     ///
     /// Executions go on without their request: [`crate::Engine::shutdown`] ends them, and is the caller's to call.
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
-        serve::run(Arc::new(self.app), listener, stop).await;
+        let (settings, stopping) = (self.app.settings.clone(), self.app.stopping.clone());
+        serve::run(Limits { settings, stopping }, router(Arc::new(self.app)), listener, stop).await;
     }
 }
 

@@ -68,10 +68,12 @@ mod store;
 mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod topic;
 mod trail;
 pub mod verify;
 #[cfg(feature = "http")]
 mod workbench;
+mod worker;
 
 pub use actor::{Actor, ActorKind, Client, Identity, Party, Surface};
 pub use approval::{ApprovalState, ApprovalView, Decided, DecisionRecord, Verdict};
@@ -104,6 +106,8 @@ pub use resource::{EntityProvider, EntityRef, ResourceEntity};
 #[cfg(feature = "http")]
 pub use secret::SecretRef;
 pub use stage::{Output, Stage};
+pub use topic::Topic;
+pub use worker::Requesters;
 
 /// A future that the engine stores.
 pub(crate) type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use self::histogram::Histogram;
-#[cfg(feature = "http")]
 use crate::LogHealth;
-use crate::auth::AuthFailure;
+#[cfg(feature = "http")]
+use crate::auth::{AuthFailure, Keyring};
 use crate::clock::{Clock, Monotonic};
 use crate::outcome::{ErrorCode, Outcome};
 use crate::registry::Registry;
@@ -42,6 +42,9 @@ struct Counted {
     /// By class.
     #[cfg(feature = "http")]
     authentication: [AtomicU64; AuthFailure::ALL.len()],
+    /// Of the issuers whose tokens are taken.
+    #[cfg(feature = "http")]
+    keys: Mutex<Vec<Arc<Keyring>>>,
     streams: AtomicU64,
 }
 
@@ -91,6 +94,8 @@ impl Meters {
             requests: Mutex::default(),
             #[cfg(feature = "http")]
             authentication: std::array::from_fn(|_| AtomicU64::default()),
+            #[cfg(feature = "http")]
+            keys: Mutex::default(),
             streams: AtomicU64::new(0),
         }))
     }
@@ -128,6 +133,12 @@ impl Meters {
     #[cfg(feature = "http")]
     pub(crate) fn refused(&self, failure: AuthFailure) {
         self.0.authentication[failure as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whose keys are told of: those of the server that was made last.
+    #[cfg(feature = "http")]
+    pub(crate) fn tells_of(&self, keys: Vec<Arc<Keyring>>) {
+        *self.0.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Counts a stream until it is dropped.

@@ -40,6 +40,14 @@ use crate::{ApprovalId, Identity};
 /// How often a changed policy set sends a call back to stage 5 before it is refused.
 pub(crate) const POLICY_TRIES: u32 = 3;
 
+/// What this process did besides calls, for the metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    pub(crate) worker: crate::worker::Tally,
+    #[cfg(feature = "http")]
+    pub(crate) notifications: crate::notifications::Tally,
+}
+
 /// Everything that executions share.
 pub(crate) struct Core {
     pub(crate) registry: Arc<Registry>,
@@ -58,6 +66,7 @@ pub(crate) struct Core {
     pub(crate) auth_failures: crate::auth::Failures,
     #[cfg(feature = "http")]
     pub(crate) tail: crate::tail::Tail,
+    pub(crate) tallies: Tallies,
     pub(crate) probe: Option<StageProbe>,
 }
 

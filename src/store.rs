@@ -16,6 +16,7 @@ mod lease;
 mod lock;
 pub(crate) mod op;
 mod open;
+pub(crate) mod outbox;
 mod probe;
 mod read;
 mod record;
@@ -127,6 +128,9 @@ struct Shared {
     /// Since when the writer has had something that is not on record, in microseconds of wall-clock time; 0 if nothing.
     behind: AtomicI64,
     head: watch::Sender<i64>,
+    /// Counts what was written for others to be told of, and what was approved.
+    told: watch::Sender<u64>,
+    approved: watch::Sender<u64>,
 }
 
 impl Shared {
@@ -219,6 +223,8 @@ impl Store {
             generation: AtomicI64::new(0),
             behind: AtomicI64::new(0),
             head: watch::Sender::new(0),
+            told: watch::Sender::default(),
+            approved: watch::Sender::default(),
         };
         let shared = Arc::new(shared);
         let writer = Writer::start(Arc::clone(&shared)).map_err(|it| OpenError::io(&shared.path, it))?;

@@ -171,6 +171,21 @@ impl<C: Send + Sync + 'static> TestApp<C> {
         self.gateway.clone()
     }
 
+    /// Whose credentials a server over this application takes, by the clock of the kit. `base` is the directory that
+    /// relative paths count from.
+    ///
+    /// # Errors
+    /// Every problem at once, each with what to do.
+    #[cfg(feature = "http")]
+    pub async fn auth(
+        &self,
+        settings: &crate::auth::AuthSettings,
+        base: &std::path::Path,
+    ) -> Result<crate::auth::Auth, BuildError> {
+        let opened = crate::auth::Auth::open(settings, base, self.place.clock.0.clone()).await;
+        opened.map_err(|problems| BuildError { problems })
+    }
+
     /// The engine itself.
     pub fn engine(&self) -> &Engine<C> {
         &self.engine

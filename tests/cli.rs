@@ -1,6 +1,7 @@
 //! The binary as people and scripts meet it.
 
 mod audit_log;
+mod awkward;
 mod bad_input;
 mod commands;
 mod config;
@@ -8,6 +9,7 @@ mod deploy;
 mod doctor;
 mod documents;
 mod init;
+mod notifications;
 mod page;
 mod policies;
 mod policy_backtest;
@@ -19,6 +21,7 @@ mod policy_matrix;
 mod policy_prove;
 mod policy_schema;
 mod policy_test;
+mod remote;
 mod serve;
 mod story;
 mod token;

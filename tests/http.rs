@@ -1,6 +1,7 @@
 //! The HTTP API over real sockets.
 
 mod audit;
+mod canary;
 mod deciding;
 mod guarding;
 pub(crate) mod harness;

@@ -68,7 +68,7 @@ impl Check {
             let fix = "write what the issuer calls this server, say `audience = \"countersign\"`";
             self.problem("nothing says which `audience` its tokens must have", fix);
         }
-        self.within("leeway", it.leeway, Duration::ZERO, Duration::from_secs(300), "choose 0s to 5m");
+        self.within("leeway", it.leeway, Duration::ZERO, Duration::from_mins(5), "choose 0s to 5m");
         self.within("cooldown", it.cooldown, Duration::from_secs(1), Duration::from_hours(1), "choose 1s to 1h");
         self.within("keep_keys", it.keep_keys, Duration::from_mins(1), Duration::from_hours(24), "choose 1m to 24h");
         let (algorithms, source, mapping) = (self.algorithms(it), self.source(it, base), self.mapping(it));
@@ -212,10 +212,7 @@ pub(super) fn key_files(issuers: &[Issuer]) -> Vec<Problem> {
         let Source::File(path) = &keys.source else { continue };
         let report = keys.report();
         let what = match (&report.trouble, report.usable) {
-            (Some(trouble), _) => {
-                let below = std::error::Error::source(&**trouble).map(|it| format!(": {it}")).unwrap_or_default();
-                format!("`{}`: {trouble}{below}", path.display())
-            }
+            (Some(trouble), _) => format!("`{}`: {trouble}", path.display()),
             (None, Some(0) | None) => format!("`{}` has no key that could verify an allowed algorithm", path.display()),
             (None, Some(_)) => continue,
         };

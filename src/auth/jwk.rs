@@ -26,7 +26,7 @@ struct Key {
     id: Option<String>,
     /// What the key itself is for: a token's header only chooses among these.
     algorithms: Vec<Algorithm>,
-    key: Arc<DecodingKey>,
+    verifies: Arc<DecodingKey>,
 }
 
 /// Why a text is no key set.
@@ -82,7 +82,7 @@ impl KeySet {
             (0, _) => None,
             (2.., _) if header.key.is_none() => Some(Err(AuthFailure::UnknownKey)), // whichever fits: we do not try keys
             (_, 0) => Some(Err(AuthFailure::BadAlgorithm)),
-            (_, 1) => fitting().next().map(|it| Ok(Arc::clone(&it.key))),
+            (_, 1) => fitting().next().map(|it| Ok(Arc::clone(&it.verifies))),
             (_, _) => Some(Err(AuthFailure::UnknownKey)),
         }
     }
@@ -114,7 +114,7 @@ fn usable(jwk: &Value, allowed: &[Algorithm]) -> Option<Key> {
     // A key that no verifier takes is told from a wrong signature here, once.
     let is_sound = |it: &Algorithm| crypto::verify("", b"", &key, *it).is_ok();
     let sound = !algorithms.is_empty() && algorithms.iter().all(is_sound);
-    sound.then(|| Key { id: text("kid").map(Into::into), algorithms, key: Arc::new(key) })
+    sound.then(|| Key { id: text("kid").map(Into::into), algorithms, verifies: Arc::new(key) })
 }
 
 const RSA: [Algorithm; 6] =

@@ -31,7 +31,7 @@ pub(super) enum Source {
 
 /// One issuer's keys, and when they were asked for.
 #[derive(Debug)]
-pub(super) struct Keyring {
+pub(crate) struct Keyring {
     pub(super) issuer: String,
     pub(super) source: Source,
     pub(super) allowed: Vec<Algorithm>,
@@ -51,24 +51,26 @@ pub(super) struct State {
     tries: u64,
     failures: u64,
     /// Why the last try failed.
-    trouble: Option<Arc<NoKeys>>,
+    trouble: Option<String>,
 }
 
 /// How things are with an issuer's keys.
-#[derive(Clone, Debug)]
-pub(crate) struct KeysReport {
-    pub(crate) issuer: String,
-    /// How many are usable; `None` if they were never had.
-    pub(crate) usable: Option<usize>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IssuerKeys {
+    /// The issuer, as configured.
+    pub issuer: String,
+    /// How many keys could verify an allowed algorithm; `None` if they were never had.
+    pub usable: Option<usize>,
     /// How often fetching them failed since the process started.
-    pub(crate) failures: u64,
+    pub failures: u64,
     /// Why the last try failed, if it did.
-    pub(crate) trouble: Option<Arc<NoKeys>>,
+    pub trouble: Option<String>,
 }
 
 /// Why keys cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoKeys {
+enum NoKeys {
     #[error("the issuer cannot be reached")]
     Unreachable(#[source] reqwest::Error),
     #[error("the issuer answers with status {0}")]
@@ -119,13 +121,13 @@ impl Keyring {
         if let Some(fetch) = self.fetch(turn, seen)
             && fetch.await.is_err()
         {
-            self.state().trouble = Some(Arc::new(NoKeys::BrokenOff)); // by the end of the runtime
+            self.state().trouble = Some(NoKeys::BrokenOff.to_string()); // by the end of the runtime
         }
     }
 
-    pub(super) fn report(&self) -> KeysReport {
+    pub(crate) fn report(&self) -> IssuerKeys {
         let state = self.state();
-        KeysReport {
+        IssuerKeys {
             issuer: self.issuer.clone(),
             usable: state.keys.as_deref().map(KeySet::len),
             failures: state.failures,
@@ -174,7 +176,8 @@ impl Keyring {
                 let kept = state.keys.is_some();
                 tracing::warn!(issuer, kept, cause = &error as &dyn std::error::Error, "keys could not be fetched");
                 state.failures += 1;
-                state.trouble = Some(Arc::new(error));
+                let below = std::error::Error::source(&error).map(|it| format!(": {it}")).unwrap_or_default();
+                state.trouble = Some(format!("{error}{below}"));
             }
         }
     }
@@ -215,18 +218,23 @@ enum Age {
 
 async fn download(client: &reqwest::Client, url: &Url) -> Result<Vec<u8>, NoKeys> {
     let request = client.get(url.clone()).header("accept", "application/json, application/jwk-set+json");
-    let mut response = request.send().await.map_err(NoKeys::Unreachable)?;
+    let mut response = request.send().await.map_err(unreachable)?;
     if response.status().as_u16() != 200 {
         return Err(NoKeys::Status(response.status().as_u16()));
     }
     let mut text = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(NoKeys::Unreachable)? {
+    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
         if text.len() + chunk.len() > MAX_SET {
             return Err(NoKeys::TooLong);
         }
         text.extend_from_slice(&chunk);
     }
     Ok(text)
+}
+
+/// Without the address: what it has behind a question mark is nobody's business.
+fn unreachable(error: reqwest::Error) -> NoKeys {
+    NoKeys::Unreachable(error.without_url())
 }
 
 fn read(path: &std::path::Path) -> Result<Vec<u8>, NoKeys> {

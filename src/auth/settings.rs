@@ -78,7 +78,8 @@ pub struct IssuerSettings {
     /// A file with its keys instead; a relative path counts from the directory of the configuration.
     #[serde(default)]
     pub jwks_file: Option<PathBuf>,
-    /// The signature algorithms that are taken: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA. At least one.
+    /// The signature algorithms that are taken: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, `EdDSA`. At least
+    /// one.
     #[serde(default)]
     pub algorithms: Vec<String>,
     /// The tenant of all its actors; else `claims.tenant` says which claim tells.
@@ -134,7 +135,7 @@ fn default_tenant() -> String {
 }
 
 fn default_leeway() -> Duration {
-    Duration::from_secs(60)
+    Duration::from_mins(1)
 }
 
 fn default_cooldown() -> Duration {
@@ -142,5 +143,5 @@ fn default_cooldown() -> Duration {
 }
 
 fn default_keep_keys() -> Duration {
-    Duration::from_secs(600)
+    Duration::from_mins(10)
 }

@@ -1,5 +1,6 @@
 //! Whom credentials stand for, table by table.
 
+mod documents;
 mod issuers;
 mod keys;
 mod mapping;

@@ -67,11 +67,17 @@ impl Tokens {
         self.0.is_empty()
     }
 
+    /// What all of them stand for.
+    #[cfg(feature = "cli")]
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        self.0.iter().map(|it| &it.credential)
+    }
+
     /// What this token stands for. Takes the same time whichever it is: all are compared, by their hashes.
     pub(super) fn find(&self, token: &str) -> Option<&Credential> {
         let given: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let matches = |it: &&Token| bool::from(given.ct_eq(&it.sha256));
-        self.0.iter().filter(matches).last().map(|it| &it.credential)
+        let matches = |it: &Token| bool::from(given.ct_eq(&it.sha256));
+        self.0.iter().fold(None, |found, it| if matches(it) { Some(&it.credential) } else { found })
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) enum Command {
     Executions(Executions),
     /// Read the audit trail
     Audit(Audit),
+    /// See what others could not be told of, and try again
+    Notifications(Notifications),
     /// Work on policies
     Policy(Policy),
     /// Serve the HTTP API; without a configuration, the demo application on loopback
@@ -89,10 +91,10 @@ pub(super) struct Records {
 /// The server that is asked instead of a database.
 #[derive(Debug, Args)]
 pub(super) struct Remote {
-    /// Ask this server instead of a database, as whom its token stands for (or set COUNTERSIGN_SERVER)
+    /// Ask this server instead of a database, as whom its token stands for (or set `COUNTERSIGN_SERVER`)
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(super) server: Option<String>,
-    /// The token. Others on this machine can see it while the command runs: rather set COUNTERSIGN_TOKEN
+    /// The token. Others on this machine can see it while the command runs: rather set `COUNTERSIGN_TOKEN`
     #[arg(long, value_name = "TOKEN", help_heading = "Server", allow_hyphen_values = true)]
     pub(super) token: Option<Secret>,
     /// A file that has nothing but the token
@@ -507,6 +509,58 @@ pub(super) struct AuditList {
     pub(super) place: Place,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Notifications {
+    #[command(subcommand)]
+    pub(super) command: NotificationsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum NotificationsCommand {
+    /// What waits to be told, and what was given up, the oldest first
+    List {
+        /// Only what is for this webhook
+        #[arg(long, value_name = "NAME")]
+        webhook: Option<String>,
+        /// Only what was given up
+        #[arg(long)]
+        dead: bool,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        #[command(flatten)]
+        records: Records,
+    },
+    /// Try again what was given up; a webhook whose receiver said that it is gone is told again
+    Retry {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        records: Records,
+    },
+    /// Forget what was given up
+    Drop {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        records: Records,
+    },
+}
+
+/// Which of those that were given up.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Which {
+    /// The notification's id
+    pub(super) id: Option<String>,
+    /// Everything for this webhook
+    #[arg(long, value_name = "NAME")]
+    pub(super) webhook: Option<String>,
+    /// Everything
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
 impl Command {
     pub(super) fn wants_json(&self) -> bool {
         let format = match self {
@@ -531,6 +585,11 @@ impl Command {
                 AuditCommand::List(it) => &it.place.format,
                 AuditCommand::Tail(it) => &it.place.format,
                 AuditCommand::Log(it) => it.format(),
+            },
+            Self::Notifications(it) => match &it.command {
+                NotificationsCommand::List { records, .. }
+                | NotificationsCommand::Retry { records, .. }
+                | NotificationsCommand::Drop { records, .. } => &records.format,
             },
             Self::Policy(it) => it.format(),
             Self::Serve(it) => &it.format,

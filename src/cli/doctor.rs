@@ -10,6 +10,7 @@ use super::application::application;
 use super::args::Doctor;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::log;
 use super::screen::{Answer, table};
 use super::settings;
 use crate::auth::Auth;
@@ -41,6 +42,9 @@ pub(super) async fn run(args: Doctor) -> Result<Answer, Failure> {
 
 /// Everything that a configuration that can be read leads to.
 async fn look(config: &Config, findings: &mut Vec<Finding>) {
+    if let Err(what) = log::check(&config.log) {
+        findings.push(Finding::bad("configuration", what, "write a level, `level = \"info\"`"));
+    }
     files::look(config, findings);
     let latest = database::look(config, findings).await;
     policies(config, findings);
@@ -58,7 +62,7 @@ fn policies(config: &Config, findings: &mut Vec<Finding>) {
         Ok(application) => application,
         Err(problems) => return findings.extend(problems.into_iter().map(|it| Finding::problem("capabilities", it))),
     };
-    let (source, name) = (application.policies.clone(), application.name);
+    let (source, name) = (application.policies.clone(), application.name.clone());
     let registry = match application.registry() {
         Ok(registry) => registry,
         Err(problems) => return findings.extend(problems.into_iter().map(|it| Finding::problem("capabilities", it))),
@@ -87,6 +91,11 @@ async fn auth(config: &Config, findings: &mut Vec<Finding>) {
                 "nobody's credentials are known, so nobody could call",
                 "make a token: `countersign token new --id NAME --role ROLE --append countersign.toml`",
             ),
+        )),
+        Ok(auth) if auth.is_empty() && !config.http.listen.ip().is_loopback() => findings.push(Finding::bad(
+            "credentials",
+            format!("there are none, and the demo's are for loopback only, not {}", config.http.listen),
+            "write a configuration: `countersign init`",
         )),
         Ok(auth) if auth.is_empty() => {
             findings.push(Finding::good("credentials", "none: the demo makes its own"));

@@ -1,5 +1,6 @@
 //! `init`: a configuration to begin with, commented, and policies that load. Overwrites nothing.
 
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -29,20 +30,29 @@ pub(super) fn run(args: &Init) -> Result<Answer, Failure> {
     let schema = policy::schema(&source, &registry()?).map_err(Failure::of_policies)?;
     let schema_file = format!("policies/{SCHEMA_FILE}");
     let files = FILES.into_iter().chain([(&*schema_file, &*schema.text)]);
-    let files: Vec<(PathBuf, &str)> = files.map(|(name, text)| (args.dir.join(name), text)).collect();
+    let files: Vec<(PathBuf, &str)> = files.map(|(name, text)| (place(&args.dir, name), text)).collect();
     let taken: Vec<_> = files.iter().filter(|(path, _)| path.symlink_metadata().is_ok()).collect();
     if !taken.is_empty() {
         let names: Vec<_> = taken.iter().map(|(path, _)| format!("`{}`", path.display())).collect();
         let cause = format!("{} would be overwritten", names.join(", "));
         return Err(Failure::could_not_run(cause, "name another directory, or move it away: `countersign init DIR`"));
     }
-    for (path, text) in &files {
+    for (at, (path, text)) in files.iter().enumerate() {
         write(path, text).map_err(|error| {
+            // All or nothing: what is left would be in the way the next time.
+            for (written, _) in &files[..at] {
+                let _ = fs::remove_file(written);
+            }
             let cause = format!("`{}` cannot be written: {error}", path.display());
             Failure::could_not_run(cause, "name a directory that may be written: `countersign init DIR`")
         })?;
     }
     Ok(answer(&args.dir, &files))
+}
+
+/// Without a dot before what is here.
+fn place(directory: &Path, name: &str) -> PathBuf {
+    if directory == Path::new(".") { name.into() } else { directory.join(name) }
 }
 
 /// New, or not at all.
@@ -68,10 +78,17 @@ fn answer(directory: &Path, files: &[(PathBuf, &str)]) -> Answer {
     if directory != Path::new(".") {
         next.insert(0, format!("cd {}", quoted(&directory.display().to_string())));
     }
-    let written: String = names.iter().map(|it| format!("{GOOD}written{GOOD:#} {}\n", plain(it))).collect();
-    let steps: String = next.iter().map(|it| format!("  {}\n", plain(it))).collect();
     let json = json!({"written": names, "next": next});
-    Answer::new(Exit::Done, &json, format!("{written}{HINT}next:{HINT:#}\n{steps}"))
+    let mut text = String::new();
+    // into a String: cannot fail
+    for name in &names {
+        let _ = writeln!(text, "{GOOD}written{GOOD:#} {}", plain(name));
+    }
+    let _ = writeln!(text, "{HINT}next:{HINT:#}");
+    for step in &next {
+        let _ = writeln!(text, "  {}", plain(step));
+    }
+    Answer::new(Exit::Done, &json, text)
 }
 
 /// As a shell takes it for one word.

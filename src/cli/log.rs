@@ -24,6 +24,12 @@ pub(super) fn init_server(verbose: u8, settings: &LogSettings) -> Result<(), Fai
     Ok(())
 }
 
+/// Whether settings hold a log filter.
+pub(super) fn check(settings: &LogSettings) -> Result<(), String> {
+    let level = settings.level.as_deref().unwrap_or_default();
+    EnvFilter::try_new(level).map(drop).map_err(|error| format!("`{level}` is no log filter: {error}"))
+}
+
 #[expect(clippy::disallowed_methods, reason = "the environment is read by the command line only")]
 fn filter(verbose: u8, default: &str) -> Result<EnvFilter, Failure> {
     let default = match verbose {

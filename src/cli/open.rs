@@ -151,7 +151,7 @@ pub(super) fn source(directory: Option<&Path>) -> Result<PolicySource, Failure> 
     Err(Failure::could_not_run(format!("there is no directory `{}`", directory.display()), next))
 }
 
-fn check_database(url: &str, wanted: Database) -> Result<PathBuf, Failure> {
+pub(super) fn check_database(url: &str, wanted: Database) -> Result<PathBuf, Failure> {
     let path = builder::path(Some(url)).map_err(|it| {
         Failure::could_not_run(format!("{}: {}", it.at, it.what), "name it like `--db sqlite:countersign.db`")
     })?;

@@ -20,8 +20,9 @@ use super::settings;
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::http::Server;
-use crate::{BuildError, LogTree, Problem, policy};
+use crate::demo::Desk;
+use crate::http::{HttpSettings, Server, serve_metrics};
+use crate::{BuildError, Engine, LogTree, Problem, policy};
 
 use announce::Announcement;
 use signals::Signals;
@@ -42,45 +43,75 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     let config = configured(&args).map_err(|it| settings::unfit(&it))?;
     log::init_server(verbose, &config.log)?;
     log_panics();
-    let ready = ready(config, args.demo).await?;
-    // What asks to stop is heard from here on.
-    let mut signals = Signals::new()?;
-    let listener = bind(ready.config.http.listen).await?;
-    let address = listener.local_addr().map_err(|error| {
-        Failure::could_not_run(
-            format!("the address that is listened on is not known: {error}"),
-            "name another with `--listen ADDR:PORT`",
-        )
-    })?;
-    let Ready { config, application, auth, log, tokens } = ready;
-    let name = application.name;
-    let builder = application.builder(&config).log_tree(log);
-    let (engine, notes) = builder.build_with_notes().await.map_err(|it| unbuilt(&it, &config))?;
+    let Ready { config, application, auth, log, tokens } = ready(config, args.demo).await?;
+    let signals = Signals::new()?; // what asks to stop is heard from here on
+    let listener = bind(config.http.listen).await?;
+    let metrics = match config.metrics.listen {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let announcement = Announcement {
+        address: local(&listener)?,
+        metrics: metrics.as_ref().map(local).transpose()?,
+        database: config.database_url(),
+        name: application.name.clone(),
+        tokens,
+    };
+    let built = application.builder(&config, &auth).log_tree(log).build_with_notes().await;
+    let (engine, notes) = built.map_err(|it| unbuilt(&it, &config))?;
     for note in notes.iter().filter(|_| !json) {
         print_error(&render(note));
     }
-    let server = Server::new(gateway(&engine), auth, config.http.clone());
-    let announcement = Announcement { address, database: config.database_url(), name, tokens };
     let _ = print(&if json { announcement.json() } else { announcement.text() }); // nobody reads: it serves all the same
-    tracing::info!(%address, database = config.database_url(), "listening");
+    tracing::info!(address = %announcement.address, database = announcement.database, "listening");
+    drop(announcement); // and with it the demo's tokens
     let stop = CancellationToken::new();
-    let patience = config.http.shutdown_timeout;
-    let mut serving = std::pin::pin!(async {
-        server.serve(listener, stop.clone().cancelled_owned()).await;
-        engine.shutdown(patience).await;
-    });
-    tokio::select! {
-        () = &mut serving => return Err(Failure::could_not_run("the server ended by itself", "see the log, and start it again")),
-        name = signals.next() => tracing::info!(signal = name, patience = patience.as_secs(), "stopping: what runs is finished or recorded"),
-    }
+    let serving = serve(&engine, auth, &config.http, listener, metrics, &stop);
+    until_stopped(serving, &stop, signals).await
+}
+
+/// Serves until told to stop, finishes what runs, and records the rest.
+async fn serve(
+    engine: &Engine<Desk>,
+    auth: Auth,
+    settings: &HttpSettings,
+    listener: TcpListener,
+    metrics: Option<TcpListener>,
+    stop: &CancellationToken,
+) {
+    let gateway = gateway(engine);
+    let alone = async {
+        if let Some(listener) = metrics {
+            serve_metrics(gateway.clone(), settings, listener, stop.cancelled()).await;
+        }
+    };
+    let server = Server::new(gateway.clone(), auth, settings.clone());
+    tokio::join!(server.serve(listener, stop.cancelled()), alone);
+    engine.shutdown(settings.shutdown_timeout).await;
+}
+
+/// The first signal stops it in good order, the second at once.
+async fn until_stopped(
+    serving: impl Future<Output = ()>,
+    stop: &CancellationToken,
+    mut signals: Signals,
+) -> Result<Answer, Failure> {
+    let mut serving = std::pin::pin!(serving);
+    let signal = tokio::select! {
+        () = &mut serving => {
+            return Err(Failure::could_not_run("the server ended by itself", "see the log, and start it again"));
+        }
+        signal = signals.next() => signal,
+    };
+    tracing::info!(signal, "stopping: what runs is finished or recorded");
     stop.cancel();
     tokio::select! {
         () = &mut serving => {
             tracing::info!("stopped");
             Ok(Answer::silent(Exit::Done))
         }
-        name = signals.next() => {
-            tracing::warn!(signal = name, "stopped at once: what still ran is settled by the next process");
+        signal = signals.next() => {
+            tracing::warn!(signal, "stopped at once: what still ran is settled by the next process");
             Ok(Answer::silent(Exit::Failed))
         }
     }
@@ -121,6 +152,14 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let next = "stop what listens there, or name another with `--listen ADDR:PORT` (port 0 takes a free one)";
         Failure::could_not_run(format!("`{address}` cannot be listened on: {error}"), next)
+    })
+}
+
+/// Where it really listens.
+fn local(listener: &TcpListener) -> Result<SocketAddr, Failure> {
+    listener.local_addr().map_err(|error| {
+        let next = "name another with `--listen ADDR:PORT`";
+        Failure::could_not_run(format!("the address that is listened on is not known: {error}"), next)
     })
 }
 

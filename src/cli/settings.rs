@@ -8,7 +8,9 @@ use crate::config::{Config, DEFAULT_FILE};
 
 /// Reads the file that is named, or `countersign.toml` if there is one, and the environment over it.
 pub(super) fn read(named: Option<&Path>) -> Result<Config, Vec<Problem>> {
-    let found = named.map(Path::to_owned).or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|it| it.exists()));
+    // A link that leads nowhere is there, too: it is no reason to serve something else.
+    let found = Some(PathBuf::from(DEFAULT_FILE)).filter(|it| it.symlink_metadata().is_ok());
+    let found = named.map(Path::to_owned).or(found);
     Config::read(found.as_deref(), variables()?)
 }
 

@@ -4,6 +4,7 @@
 //! and the rest is read again, until nothing is.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -67,19 +68,30 @@ impl<'a> Document<'a> {
         Err(lines.into_iter().map(|(line, it)| problem::of_syntax(&file, line, it)).collect())
     }
 
-    /// Sets what variables say. What cannot be set is a problem.
-    pub(super) fn set_all(&mut self, variables: &'a [(String, String)]) -> Vec<Problem> {
+    /// Sets what variables say, but for those that are somebody else's. What cannot be set is a problem.
+    pub(super) fn set_all(&mut self, variables: &'a [(String, String)], others: &BTreeSet<String>) -> Vec<Problem> {
         self.variables = variables;
-        let secrets: Vec<String> = self.secrets().into_iter().filter_map(|(_, it)| variable_of(it)).collect();
         let mut problems = Vec::new();
         for (at, (name, text)) in variables.iter().enumerate() {
             let rest = &name[PREFIX.len()..];
-            let is_ours = !RESERVED.contains(&rest) && !is_platforms(rest) && !secrets.contains(name);
+            let is_ours = !RESERVED.contains(&rest) && !is_platforms(rest) && !others.contains(name);
             if is_ours && !text.is_empty() {
                 problems.extend(self.set(at, name, text).err());
             }
         }
         problems
+    }
+
+    /// The directory of manifests, before variables are set.
+    pub(super) fn manifests(&self) -> Option<&str> {
+        let DeValue::Table(section) = self.root.get_ref().get("capabilities")?.get_ref() else { return None };
+        let DeValue::String(directory) = section.get("directory")?.get_ref() else { return None };
+        Some(directory)
+    }
+
+    /// Every variable that is spoken of, wherever: each is a secret's, or one that is passed on.
+    pub(super) fn spoken_of(&self, names: &mut BTreeSet<String>) {
+        self.root.get_ref().iter().for_each(|(_, it)| spoken_of(it.get_ref(), names));
     }
 
     fn set(&mut self, at: usize, name: &str, text: &'a str) -> Result<(), Problem> {
@@ -187,10 +199,12 @@ fn is_platforms(rest: &str) -> bool {
     rest == "SERVICE_HOST" || rest == "PORT" || rest.starts_with("SERVICE_PORT") || rest.starts_with("PORT_")
 }
 
-fn variable_of(secret: SecretRef) -> Option<String> {
-    match secret {
-        SecretRef::Env(name) => Some(name),
-        SecretRef::File(_) => None,
+fn spoken_of(value: &DeValue<'_>, names: &mut BTreeSet<String>) {
+    match value {
+        DeValue::String(text) if text.starts_with(PREFIX) => _ = names.insert(text.to_string()),
+        DeValue::Array(all) => all.iter().for_each(|it| spoken_of(it.get_ref(), names)),
+        DeValue::Table(all) => all.iter().for_each(|(_, it)| spoken_of(it.get_ref(), names)),
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
     }
 }
 

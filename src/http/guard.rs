@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CACHE_CONTROL,
     CONTENT_LENGTH, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 
 use super::body::MAX_BODY;
 use super::host::{self, Origin};
-use super::problem::{Problem, Transport};
+use super::problem::{Malformed, Problem, Transport};
 use super::reply::Executed;
 use super::serve::Local;
 use super::{App, health, openapi};
@@ -75,6 +75,7 @@ pub(super) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let span = span(&id, method, &route, request.headers());
     let origin = host::origin(request.headers(), &app.settings);
+    let is_nobodys = !request.headers().contains_key(AUTHORIZATION);
     let mut response = match admit(&app, &request, &origin) {
         Admitted::Preflight => StatusCode::NO_CONTENT.into_response(),
         Admitted::Refused(problem) => problem.into_response(),
@@ -85,6 +86,10 @@ pub(super) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
             next.run(request).instrument(span.clone()).await
         }
     };
+    // Nobody in particular is told what is wrong with a request before they say who they are.
+    if is_nobodys && response.extensions().get::<Malformed>().is_some() {
+        response = Problem::unauthenticated().into_response();
+    }
     finish(&mut response, &id, origin, &route);
     let took = app.gateway.core.clock.monotonic().since(began);
     let execution = response.extensions().get::<Executed>().map(|it| tracing::field::display(it.0.clone()));

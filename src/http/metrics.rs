@@ -4,15 +4,19 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
-use super::App;
 use super::asking::Asking;
-use super::problem::Problem;
+use super::problem::{self, Problem, Transport};
+use super::serve::{self, Limits, Local};
+use super::{App, HttpSettings, host};
 use crate::Gateway;
 use crate::policy::ManageAction;
 
@@ -25,10 +29,43 @@ pub(super) async fn permitted(State(app): State<Arc<App>>, asking: Asking) -> Re
     Ok(text(core.metrics().await))
 }
 
-/// The metrics alone, for everybody who reaches it: serve it on an address that only the collector does.
-pub fn router(gateway: Gateway) -> Router {
-    let metrics = get(async |State(gateway): State<Gateway>| text(gateway.core.metrics().await));
-    Router::new().route("/metrics", metrics).with_state(gateway)
+/// How many connections the metrics' own listener takes at once: collectors are few.
+const CONNECTIONS: usize = 16;
+
+/// What the metrics' own listener knows.
+#[derive(Clone)]
+struct Alone {
+    gateway: Gateway,
+    settings: Arc<HttpSettings>,
+}
+
+/// Serves the metrics alone to everybody who reaches the listener, until `stop` is done: bind it to an address that only
+/// the collector reaches. Its `Host` must be an address of this machine or one of `hosts`, so that no web page reads them.
+pub async fn serve_metrics(
+    gateway: Gateway,
+    settings: &HttpSettings,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send,
+) {
+    let settings = HttpSettings { max_connections: CONNECTIONS, ..settings.clone() };
+    let alone = Alone { gateway, settings: Arc::new(settings.clone()) };
+    let metrics = get(async |State(it): State<Alone>| text(it.gateway.core.metrics().await));
+    let router = Router::new()
+        .route("/metrics", metrics)
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
+        .layer(axum::middleware::from_fn_with_state(alone.clone(), addressed_here))
+        .with_state(alone);
+    serve::run(Limits { settings, stopping: CancellationToken::new() }, router, listener, stop).await;
+}
+
+async fn addressed_here(State(alone): State<Alone>, request: Request, next: Next) -> Response {
+    let local = request.extensions().get::<Local>().map(|it| it.0);
+    let is_ours = |it| host::is_ours(request.headers(), request.uri(), it, &alone.settings, true);
+    if !local.is_some_and(is_ours) {
+        return Problem::from(Transport::HostRefused).into_response();
+    }
+    next.run(request).await
 }
 
 fn text(text: String) -> Response {

@@ -181,6 +181,7 @@ fn parameter(given: &Given) -> Parameter {
     };
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let schema: RefOr<Schema> = match given.kind {
+        Kind::Any => text().build().into(),
         Kind::Text { most } => text().min_length(Some(1)).max_length(Some(most)).build().into(),
         // Header values are trimmed, and what is not visible ASCII is somebody else's.
         Kind::Visible { most } => text().pattern(Some(format!("^[!-~]{{1,{most}}}$"))).build().into(),

@@ -161,7 +161,12 @@ pub(crate) struct Problem {
     execution: Option<(ExecutionId, &'static str)>,
     replayed: bool,
     challenge: &'static str,
+    is_malformed: bool,
 }
+
+/// Marks an answer to a request that this adapter could not take apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Malformed;
 
 /// What a 401 asks for (RFC 6750, section 3).
 const CHALLENGE: &str = "Bearer";
@@ -179,6 +184,7 @@ impl From<Error> for Problem {
             execution: None,
             replayed: false,
             challenge: CHALLENGE,
+            is_malformed: false,
         }
     }
 }
@@ -195,6 +201,7 @@ impl From<Transport> for Problem {
             execution: None,
             replayed: false,
             challenge: CHALLENGE,
+            is_malformed: false,
         }
     }
 }
@@ -213,13 +220,18 @@ impl Problem {
     /// A body or a query that the adapter itself takes apart.
     pub(crate) fn invalid(details: Vec<Detail>) -> Self {
         let (code, message) = (ErrorCode::InputInvalid, "The request is not valid.".into());
-        Error { code, message, retryable: false, details }.into()
+        Self { is_malformed: true, ..Error { code, message, retryable: false, details }.into() }
     }
 
     /// One fault of such a body or query.
     pub(crate) fn one(path: &str, keyword: &str, nearest: Option<&str>) -> Self {
         let (path, keyword) = (path.to_owned(), keyword.to_owned());
         Self::invalid(vec![Detail::Input { path, keyword, nearest: nearest.map(Into::into) }])
+    }
+
+    /// No credential.
+    pub(crate) fn unauthenticated() -> Self {
+        Self { challenge: CHALLENGE, ..Self::bad_credential() }
     }
 
     /// A credential that is not taken, whatever the reason.
@@ -301,6 +313,9 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(self.challenge));
         }
+        if self.is_malformed {
+            response.extensions_mut().insert(Malformed);
+        }
         let id = self.execution.map(|it| it.0);
         Trip { execution: id, replayed: self.replayed, recorded: true }.mark(&mut response);
         response
@@ -337,7 +352,7 @@ mod tests {
     fn every_code_has_the_status_of_the_table() {
         let mut lines = String::new();
         for code in ErrorCode::ALL {
-            lines += &format!("{} {code}\n", status(&error(*code, Vec::new())).as_u16());
+            lines = format!("{lines}{} {code}\n", status(&error(*code, Vec::new())).as_u16());
         }
         insta::assert_snapshot!(lines, @r"
         404 CAPABILITY_NOT_FOUND
@@ -373,10 +388,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_adapter_is_a_problem_without_its_text() {
-        async fn panics() -> &'static str {
-            panic!("canary-panic")
-        }
-        let route = axum::routing::get(panics);
+        let route = axum::routing::get(async || -> StatusCode { panic!("canary-panic") });
         let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
         let response = router.oneshot(axum::extract::Request::new(axum::body::Body::empty())).await.unwrap();
         assert_eq!(
@@ -401,6 +413,10 @@ mod tests {
             assert!(ErrorCode::ALL.iter().all(|code| code.as_str() != it.as_str()), "{it:?}");
             assert!(it.status().is_client_error() && it.sentence().ends_with('.'));
         }
+        let page = include_str!("../../docs/http.md");
+        let row = |it: Transport| format!("| `{}` | {} |", it.as_str(), it.status().as_u16());
+        let missing: Vec<_> = Transport::ALL.into_iter().map(row).filter(|it| !page.contains(it)).collect();
+        assert_eq!(missing, Vec::<String>::new(), "the page on HTTP lacks them");
         assert_eq!((title("POLICY_DENIED"), title("TIMEOUT")), ("Policy denied".into(), "Timeout".into()));
     }
 }

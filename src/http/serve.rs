@@ -14,10 +14,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::HttpSettings;
 use super::link::{Link, Pulse};
-use super::{App, router};
 
 /// Where the parser gives up with a bare 431. The guard refuses less than that, in words.
 const PARSED_HEADERS: usize = 200;
@@ -30,9 +31,16 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Local(pub(super) SocketAddr);
 
+/// What the loop keeps to.
+pub(super) struct Limits {
+    pub(super) settings: HttpSettings,
+    /// Fires when nothing more is accepted.
+    pub(super) stopping: CancellationToken,
+}
+
 /// Serves until `stop` is done, then ends in good order.
-pub(super) async fn run(app: Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>) {
-    let (router, graceful) = (router(Arc::clone(&app)), GracefulShutdown::new());
+pub(super) async fn run(limits: Limits, router: Router, listener: TcpListener, stop: impl Future<Output = ()>) {
+    let (limits, graceful) = (Arc::new(limits), GracefulShutdown::new());
     let mut links = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -41,11 +49,11 @@ pub(super) async fn run(app: Arc<App>, listener: TcpListener, stop: impl Future<
             biased;
             () = &mut stop => break,
             Some(_) = links.join_next() => continue,
-            accepted = listener.accept(), if links.len() < app.settings.max_connections => accepted,
+            accepted = listener.accept(), if links.len() < limits.settings.max_connections => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
-                links.spawn(answer(Arc::clone(&app), router.clone(), stream, graceful.watcher()));
+                links.spawn(answer(Arc::clone(&limits), router.clone(), stream, graceful.watcher()));
             }
             Err(error) => {
                 tracing::warn!(cause = &error as &dyn std::error::Error, "a connection could not be accepted");
@@ -54,22 +62,22 @@ pub(super) async fn run(app: Arc<App>, listener: TcpListener, stop: impl Future<
         }
     }
     drop(listener);
-    app.stopping.cancel();
+    limits.stopping.cancel();
     let ended = async {
         graceful.shutdown().await;
         while links.join_next().await.is_some() {}
     };
-    if tokio::time::timeout(app.settings.shutdown_timeout, ended).await.is_err() {
+    if tokio::time::timeout(limits.settings.shutdown_timeout, ended).await.is_err() {
         tracing::warn!(connections = links.len(), "requests were cut off: the server stops");
     }
     links.shutdown().await;
 }
 
 /// One connection, to its end.
-async fn answer(app: Arc<App>, router: Router, stream: TcpStream, watcher: Watcher) {
+async fn answer(limits: Arc<Limits>, router: Router, stream: TcpStream, watcher: Watcher) {
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true); // slower without, and nothing else
-    let (pulse, settings) = (Arc::<Pulse>::default(), &app.settings);
+    let (pulse, settings) = (Arc::<Pulse>::default(), &limits.settings);
     let link = Link::new(stream, Arc::clone(&pulse), settings.head_timeout, settings.write_timeout);
     let service = service_fn(move |mut request: Request<Incoming>| {
         pulse.busy(!request.body().is_end_stream());

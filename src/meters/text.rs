@@ -68,6 +68,8 @@ impl Collector for Scrape {
         self.stages(&mut to)?;
         self.on_record(&mut to)?;
         self.log(&mut to)?;
+        #[cfg(feature = "http")]
+        self.authentication(&mut to)?;
         self.http(&mut to)
     }
 }
@@ -149,6 +151,29 @@ impl Scrape {
         gauge(to, "log_anchors_failing", "Anchors that take no checkpoints now.", count(anchors.len()))
     }
 
+    #[cfg(feature = "http")]
+    fn authentication(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Credentials that were refused, by reason.";
+        let mut metric = to.encode_descriptor("auth_failures", help, None, MetricType::Counter)?;
+        for (failure, count) in crate::auth::AuthFailure::ALL.iter().zip(&self.counted.authentication) {
+            counter(&mut metric, [("reason", &*failure.to_string())], count)?;
+        }
+        let keys = self.counted.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reports: Vec<_> = keys.iter().map(|it| it.report()).collect();
+        let help = "Keys of each issuer that can be used; 0 if they were never had.";
+        let mut metric = to.encode_descriptor("issuer_keys", help, None, MetricType::Gauge)?;
+        for it in &reports {
+            metric.encode_family(&[("issuer", &*it.issuer)])?.encode_gauge(&count(it.usable.unwrap_or(0)))?;
+        }
+        let help = "Whether the last fetch of an issuer's keys failed: then the old ones, if any, are still used.";
+        let mut metric = to.encode_descriptor("issuer_keys_in_trouble", help, None, MetricType::Gauge)?;
+        for it in &reports {
+            let trouble = f64::from(u8::from(it.trouble.is_some()));
+            metric.encode_family(&[("issuer", &*it.issuer)])?.encode_gauge(&trouble)?;
+        }
+        Ok(())
+    }
+
     fn http(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "HTTP requests that were answered, by method, route and status.";
         let mut metric = to.encode_descriptor("http_requests", help, None, MetricType::Counter)?;
@@ -157,14 +182,6 @@ impl Scrape {
             let status = status.to_string();
             let labels = [("method", method), ("route", route), ("status", &*status)];
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        #[cfg(feature = "http")]
-        {
-            let help = "Credentials that were refused, by reason.";
-            let mut metric = to.encode_descriptor("auth_failures", help, None, MetricType::Counter)?;
-            for (failure, count) in crate::auth::AuthFailure::ALL.iter().zip(&self.counted.authentication) {
-                counter(&mut metric, [("reason", &*failure.to_string())], count)?;
-            }
         }
         let streams = self.counted.streams.load(Ordering::Relaxed);
         gauge(to, "http_streams", "Streams of events that are open.", count(usize::try_from(streams).unwrap_or(0)))

@@ -97,7 +97,7 @@ fn errors(check: &mut Check<'_>, meta: &Meta) {
         "remove some",
     );
     for error in &meta.errors {
-        let code = error.code;
+        let code = &*error.code;
         let fix = "use 1 to 64 capital letters, digits and `_`, a letter first: `NOT_ELIGIBLE`";
         check.demand(is_code(code), || format!("the error code `{code}` is not legal"), fix);
         let is_ours = ErrorCode::ALL.iter().any(|it| it.as_str() == code);
@@ -109,7 +109,7 @@ fn errors(check: &mut Check<'_>, meta: &Meta) {
     }
     // Sorted and without repetition: what still has the same code differs in its message.
     for pair in meta.errors.windows(2).filter(|it| it[0].code == it[1].code) {
-        let code = pair[0].code;
+        let code = &pair[0].code;
         let fix = "declare it once, and change the sentence with `with_message` where it is returned";
         check.demand(false, || format!("the error code `{code}` is declared with two messages"), fix);
     }

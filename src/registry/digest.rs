@@ -35,6 +35,9 @@ struct Governance<'a> {
     resource: &'a Option<ResourceMapping>,
     decision_record: bool,
     reconcile: bool,
+    // Left out where it is not so: what was agreed to before there was such a thing has the digest that it had.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    run_on_approval: bool,
 }
 
 /// `sha256:` and hexadecimal. Lists whose order means nothing are sorted.
@@ -62,6 +65,7 @@ pub(super) fn of(governed: &Governed) -> String {
         resource: &meta.resource,
         decision_record: meta.decision_record,
         reconcile: meta.reconcile.is_some(),
+        run_on_approval: meta.run_on_approval,
     };
     canonical::sha256(&["countersign/governance/v1\n", &crate::audit::canonical(&governance)])
 }

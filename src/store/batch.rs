@@ -8,14 +8,19 @@ mod decide;
 mod end;
 mod file;
 mod ledger;
+mod outbox;
+mod pick;
 mod process;
 
 use super::db::{Cell, Conn, row};
 use super::job::{Answer, Op, Ready, SeenRow};
+use super::outbox::Wanted;
 use super::sql;
 use crate::audit::{AuditEvent, Envelope, EventKind, EventRow};
 use crate::clock::Timestamp;
 use crate::id::Ids;
+
+use self::outbox::Telling;
 
 /// What a transaction came to, once it is committed.
 pub(super) struct Work {
@@ -27,6 +32,10 @@ pub(super) struct Work {
     pub(super) last: Option<i64>,
     /// The generation of the active policy set, if it had to be known.
     pub(super) generation: Option<i64>,
+    /// The number of the last change of the subscriptions, if something was done that others may want to know.
+    pub(super) subscriptions: Option<i64>,
+    /// Whether there is something new to be told.
+    pub(super) tells: bool,
 }
 
 struct Batch<'a> {
@@ -35,21 +44,37 @@ struct Batch<'a> {
     ids: &'a Ids,
     /// The instance of this process.
     own: &'a str,
+    /// What somebody wants to know.
+    wanted: Wanted,
     answers: Vec<Option<Answer>>,
     /// With the position of the operation that they belong to.
     events: Vec<(usize, EventRow)>,
     seen: Vec<&'a SeenRow>,
+    tellings: Vec<Telling>,
+    /// Whether anything was done that somebody might want to know.
+    tells: bool,
+    /// Whether rows of the outbox became due.
+    wrote: bool,
 }
 
 /// Everything between BEGIN and COMMIT, in the one lock order of [`sql`].
-pub(super) async fn perform(conn: &mut Conn, ops: &[&Op], ids: &Ids, own: &str) -> Result<Work, sqlx::Error> {
+pub(super) async fn perform(
+    conn: &mut Conn,
+    ops: &[&Op],
+    ids: &Ids,
+    own: &str,
+    wanted: Wanted,
+) -> Result<Work, sqlx::Error> {
     let answers = ops.iter().map(|_| None).collect();
-    let mut batch = Batch { conn, ops, ids, own, answers, events: Vec::new(), seen: Vec::new() };
+    let (events, seen, tellings) = (Vec::new(), Vec::new(), Vec::new());
+    let (tells, wrote) = (false, false);
+    let mut batch = Batch { conn, ops, ids, own, wanted, answers, events, seen, tellings, tells, wrote };
     batch.begin().await?;
     batch.instances().await?;
     batch.file().await?;
     batch.decide().await?;
     batch.withdraw().await?;
+    batch.take_up().await?;
     batch.finish().await?;
     batch.reconcile().await?;
     batch.unresolved().await?;
@@ -57,6 +82,8 @@ pub(super) async fn perform(conn: &mut Conn, ops: &[&Op], ids: &Ids, own: &str) 
     batch.ledger().await?;
     batch.append();
     batch.keep_seen().await?;
+    batch.outbox().await?;
+    batch.write_tellings().await?;
     batch.close().await
 }
 
@@ -124,6 +151,9 @@ impl<'a> Batch<'a> {
                 | Op::Renew { .. }
                 | Op::Sweep { .. }
                 | Op::Unresolved { .. }
+                | Op::Pick { .. }
+                | Op::LayDown(_)
+                | Op::Outbox(_)
                 | Op::Ledger(_)
                 | Op::Retire { .. } => {}
             }
@@ -134,17 +164,20 @@ impl<'a> Batch<'a> {
     async fn close(mut self) -> Result<Work, sqlx::Error> {
         let reads = self.ops.iter().any(|it| matches!(it, Op::Read(_)));
         if self.events.is_empty() && !reads {
-            return Ok(Work { answers: self.answers, marker: None, last: None, generation: None });
+            let (marker, last, generation, subscriptions) = (None, None, None, None);
+            return Ok(Work { answers: self.answers, marker, last, generation, subscriptions, tells: self.wrote });
         }
         self.events.sort_by_key(|(at, _)| *at); // stable: one operation's events stay together, in order
         let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
         let places = (1 - count)..;
         let rows: Vec<_> = self.events.iter().zip(places).map(|((_, it), place)| event_row(it, place)).collect();
         let (head, events) = ((sql::HEAD, &*vec![row![count]]), (sql::INSERT_EVENTS, &*rows));
-        let head = self.conn.both::<(i64, i64)>(head, events).await?;
-        let (last, generation) = head.first().copied().ok_or(sqlx::Error::RowNotFound)?;
+        let head = self.conn.both::<(i64, i64, i64)>(head, events).await?;
+        let (last, generation, subscriptions) = head.first().copied().ok_or(sqlx::Error::RowNotFound)?;
         let marker = self.events.first().map(|(_, it)| (last - count + 1, it.id.clone()));
-        Ok(Work { answers: self.answers, marker, last: Some(last), generation: Some(generation) })
+        let subscriptions = self.tells.then_some(subscriptions);
+        let (last, generation) = (Some(last), Some(generation));
+        Ok(Work { answers: self.answers, marker, last, generation, subscriptions, tells: self.wrote })
     }
 }
 

@@ -7,6 +7,7 @@ use super::op::{
     Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Ledger, Reconcile, Seen, Settled,
     Unresolved, Withdraw,
 };
+use super::outbox::{Due, Laid, Outbox, Pick, Picked};
 use super::seal::Key;
 use crate::ExecutionId;
 use crate::audit::{AuditEvent, Envelope, EventRow, in_order};
@@ -114,6 +115,16 @@ pub(super) enum Op {
         capabilities: Vec<String>,
         limit: i64,
     },
+    /// Takes up approved requests (APR-8).
+    Pick {
+        of: Vec<Pick>,
+        limit: i64,
+        claim_us: i64,
+    },
+    /// Leaves one alone for a while.
+    LayDown(Laid),
+    /// What others are told of.
+    Outbox(Outbox),
     Ledger(Box<Ledger>),
     /// Leaves in good order.
     Retire {
@@ -146,6 +157,11 @@ pub(super) enum Answer {
         more: bool,
     },
     Unresolved(Vec<Unresolved>),
+    Picked(Vec<Picked>),
+    Due(Vec<Due>),
+    /// How many.
+    Letters(usize),
+    Done,
     /// Whether the tree was as large as the operation says.
     Ledger(bool),
     Retired,
@@ -181,11 +197,14 @@ impl Op {
             }
             Self::Reconcile(it) => [it.what.slot.as_deref().map(Slot), Some(Execution(&it.what.execution)), None],
             Self::Renew { instance, .. } => [Some(Instance(instance)), None, None],
+            Self::LayDown(it) => [Some(Approval(&it.approval)), None, None],
             Self::Append(_)
             | Self::Read(_)
             | Self::Activate(_)
             | Self::Sweep { .. }
             | Self::Unresolved { .. }
+            | Self::Pick { .. }
+            | Self::Outbox(_)
             | Self::Ledger(_)
             | Self::Retire { .. } => [None, None, None],
         }
@@ -193,10 +212,26 @@ impl Op {
 
     /// What touches rows that nobody can name beforehand has a batch of its own. Rare, all of them.
     pub(super) fn is_alone(&self) -> bool {
-        matches!(
-            self,
-            Self::Activate(_) | Self::Sweep { .. } | Self::Unresolved { .. } | Self::Ledger(_) | Self::Retire { .. }
-        )
+        match self {
+            Self::Activate(_)
+            | Self::Sweep { .. }
+            | Self::Unresolved { .. }
+            | Self::Pick { .. }
+            | Self::Ledger(_)
+            | Self::Retire { .. } => true,
+            // What changes who is told of what must not meet what is told.
+            Self::Outbox(it) => !matches!(it, Outbox::Claim { .. } | Outbox::Settle(_)),
+            Self::File(_)
+            | Self::Decide(_)
+            | Self::Withdraw(_)
+            | Self::Begin(_)
+            | Self::Finish(_)
+            | Self::Reconcile(_)
+            | Self::Append(_)
+            | Self::Read(_)
+            | Self::Renew { .. }
+            | Self::LayDown(_) => false,
+        }
     }
 
     /// What must reach the store whatever the load, and goes first (EXE-9).
@@ -269,6 +304,17 @@ impl Op {
             Self::Activate(it) => each_of_activate(it, look),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
+            Self::Pick { of, .. } => {
+                for it in of {
+                    look(&it.capability);
+                    look(&it.mark);
+                }
+            }
+            Self::LayDown(it) => {
+                look(&it.approval);
+                look(it.refused_under.as_deref().unwrap_or_default());
+            }
+            Self::Outbox(it) => each_of_outbox(it, look),
             Self::Ledger(it) => it.each_text(look),
             Self::Sweep { .. } => {}
         }
@@ -311,6 +357,21 @@ fn each_of_activate(it: &Ready<Activate>, look: &mut dyn FnMut(&str)) {
     let files = files.iter().flat_map(|(name, text)| [name, text]);
     files.chain([hash, said]).for_each(|it| look(it));
     each_row(&it.events, look);
+}
+
+fn each_of_outbox(it: &Outbox, look: &mut dyn FnMut(&str)) {
+    match it {
+        Outbox::Subscribe(all) => {
+            let texts = all.iter().flat_map(|it| [&it.name, &it.address].into_iter().chain(&it.tenants));
+            texts.for_each(|it| look(it));
+        }
+        Outbox::Claim { webhook, .. } | Outbox::Disable { webhook } => look(webhook),
+        Outbox::Settle(settled) => settled.iter().for_each(|it| {
+            look(&it.id);
+            look(&it.webhook);
+        }),
+        Outbox::Revive(it) | Outbox::Drop(it) => it.id.iter().chain(&it.webhook).for_each(|it| look(it)),
+    }
 }
 
 fn each_row(events: &[EventRow], look: &mut dyn FnMut(&str)) {

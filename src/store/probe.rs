@@ -74,7 +74,7 @@ impl Probe {
 
     /// Panics, if a test wants it.
     pub(super) fn survive(&self) {
-        assert!(!self.0.panics.load(Ordering::Relaxed), "a test wants the writer to panic");
+        assert!(!self.0.panics.swap(false, Ordering::Relaxed), "a test wants the writer to panic");
     }
 
     pub(super) fn committed(&self) {

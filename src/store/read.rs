@@ -12,6 +12,11 @@ pub(crate) use self::log::LogReader;
 use super::StoreError;
 use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
 use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState, SeenRecord};
+#[cfg(feature = "cli")]
+use super::outbox::Letter;
+use super::outbox::{Backlog, Pick};
+#[cfg(feature = "cli")]
+use super::record::LetterRow;
 use super::record::{ApprovalRow, DecisionRow, ExecutionRow, SeenColumns, seen_record, unreadable};
 use super::seal::Key;
 use super::sql::{self, Sql};
@@ -274,6 +279,40 @@ impl Readers {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
         let rows: Vec<(i64,)> = query(&mut link, sql::LAST, self.now(), &[]).await.map_err(unavailable)?;
         Ok(rows.first().map_or(0, |it| it.0))
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) async fn is_due(&self, webhook: &str) -> Result<bool, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64,)> =
+            query(&mut link, sql::IS_DUE, self.now(), &values![webhook]).await.map_err(unavailable)?;
+        Ok(!rows.is_empty())
+    }
+
+    #[cfg(feature = "cli")]
+    pub(super) async fn letters(
+        &self,
+        webhook: Option<&str>,
+        state: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let values = values![webhook, state, many(limit)];
+        let rows: Vec<LetterRow> = query(&mut link, sql::OUTBOX, self.now(), &values).await.map_err(unavailable)?;
+        Ok(rows.into_iter().map(LetterRow::letter).collect())
+    }
+
+    pub(super) async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let mut link = self.pool.acquire().await.map_err(unavailable)?;
+        let rows: Vec<(i64, i64, Option<i64>)> =
+            query(&mut link, sql::OUTBOX_COUNTS, self.now(), &[]).await.map_err(unavailable)?;
+        let (due, dead, oldest) = rows.first().copied().unwrap_or_default();
+        Ok(Backlog { due, dead, oldest: oldest.map(Timestamp) })
+    }
+
+    pub(super) async fn can_pick(&self, of: &[Pick]) -> Result<bool, StoreError> {
+        let rows: Vec<_> = of.iter().map(|it| row![&it.capability, &it.mark]).collect();
+        Ok(!self.rows::<(String,)>(sql::TO_PICK, &rows).await?.is_empty())
     }
 
     /// Approvals with their decisions, as they stood at one instant.

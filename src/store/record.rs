@@ -121,6 +121,42 @@ impl DecisionRow {
     }
 }
 
+/// [`super::sql::OUTBOX`].
+#[cfg(feature = "cli")]
+#[derive(FromRow)]
+pub(super) struct LetterRow {
+    event: String,
+    webhook: String,
+    topic: String,
+    tenant: String,
+    execution: Option<String>,
+    approval: Option<String>,
+    created_at: i64,
+    state: String,
+    attempts: i64,
+    next_at: i64,
+    failure: Option<String>,
+}
+
+#[cfg(feature = "cli")]
+impl LetterRow {
+    pub(super) fn letter(self) -> super::outbox::Letter {
+        super::outbox::Letter {
+            id: self.event,
+            webhook: self.webhook,
+            topic: self.topic,
+            tenant: self.tenant,
+            execution_id: self.execution,
+            approval_id: self.approval,
+            created_at: Timestamp(self.created_at),
+            next_at: (self.state == "due").then_some(Timestamp(self.next_at)),
+            state: self.state,
+            attempts: self.attempts,
+            failure: self.failure,
+        }
+    }
+}
+
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, sqlx::Error> {
     serde_json::from_str(text).map_err(|it| sqlx::Error::Decode(it.into()))
 }

@@ -7,6 +7,8 @@ mod approval;
 mod event;
 mod execution;
 mod ledger;
+mod outbox;
+mod pick;
 mod policy;
 mod read;
 mod seen;
@@ -23,12 +25,20 @@ pub(super) use execution::{
 
 #[cfg(feature = "cli")]
 pub(super) use execution::EXECUTIONS_LATEST;
-#[cfg(feature = "http")]
 pub(super) use ledger::BODIES;
 pub(super) use ledger::{
     ANCHORED, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS, LAST_CHECKPOINT,
     LEAVES, PUT_ANCHORED, PUT_CHECKPOINT, PUT_TILES, TILES,
 };
+#[cfg(feature = "http")]
+pub(super) use outbox::IS_DUE;
+#[cfg(feature = "cli")]
+pub(super) use outbox::OUTBOX;
+pub(super) use outbox::{
+    BURY_UNADDRESSED, CLAIM_DUE, DISABLE, DROP_DEAD, DROP_WEBHOOKS, ENABLE, ERASE_DEAD, OUTBOX_COUNTS, PUT_OFF,
+    PUT_WEBHOOK, REVIVE, SUBSCRIBE, SUBSCRIBED, SUBSCRIPTIONS_CHANGED, TELL, TOLD, UNSUBSCRIBE, WARN, WEBHOOKS,
+};
+pub(super) use pick::{LAY_DOWN, PICK, TO_PICK};
 pub(super) use policy::{ACTIVATE, COPY_SAYS, DROP_COPIES, INSERT_COPIED, INSERT_COPY, PROPOSAL, PROPOSE, RENEW_COPY};
 #[cfg(feature = "cli")]
 pub(super) use read::APPROVALS_LATEST;
@@ -64,14 +74,21 @@ pub(super) const ALL: &[Sql] = &[
     APPROVAL_STATES,
     BEHIND_HEAD,
     BURY,
+    BURY_UNADDRESSED,
     CLAIM,
+    CLAIM_DUE,
     CLAIM_UNKNOWN,
     CONSUME,
     COPY_SAYS,
     DECISIONS,
+    DISABLE,
     DROP_COPIES,
+    DROP_DEAD,
+    DROP_WEBHOOKS,
+    ENABLE,
     END_OF_DEAD,
     ENROL,
+    ERASE_DEAD,
     ERASE_INPUTS,
     ERASE_SEEN,
     EVENTS_KNOWN,
@@ -94,12 +111,16 @@ pub(super) const ALL: &[Sql] = &[
     INSERT_DECISIONS,
     INSERT_EVENTS,
     INSERT_SEEN,
+    LAY_DOWN,
     LOCK_APPROVALS,
     OPEN_OF_CALL,
     PENDING_COUNTS,
+    PICK,
     PROPOSAL,
     PROPOSE,
     PURGE,
+    PUT_OFF,
+    PUT_WEBHOOK,
     PUT_ANCHORED,
     PUT_CHECKPOINT,
     PUT_TILES,
@@ -107,10 +128,20 @@ pub(super) const ALL: &[Sql] = &[
     RENEW,
     RENEW_COPY,
     RETIRE,
+    REVIVE,
+    SUBSCRIBE,
+    SUBSCRIBED,
+    SUBSCRIPTIONS_CHANGED,
     SUPERSEDE,
     SWEEP,
+    TELL,
+    TOLD,
+    TO_PICK,
     TILES,
     UNCLAIM,
+    UNSUBSCRIBE,
+    WARN,
+    WEBHOOKS,
     WITHDRAW,
     WITHDRAW_OTHERS,
 ];

@@ -8,6 +8,7 @@ mod faults;
 mod leases;
 mod ledger;
 mod opening;
+mod outbox;
 mod policies;
 mod sealing;
 mod seen;

@@ -18,8 +18,10 @@ pub(super) use self::transaction::primary;
 use super::db::Conn;
 use super::job::{Answer, Ending, Enrol, Op, Ready};
 use super::lock::Turn;
-use super::op::{Began, Begin, End, Finish};
+use super::op::{Began, Begin, Decided, End, Finish};
+use super::outbox::Wanted;
 use super::{Shared, StoreError};
+use crate::approval::ApprovalState;
 use crate::audit::{AuditEvent, EventKind, Executed};
 use crate::clock::{Monotonic, micros};
 use crate::outcome::ErrorCode;
@@ -69,7 +71,7 @@ impl Writer {
         let bytes = op.check()?;
         let ticket = if op.is_urgent() { None } else { Some(Ticket::take(&self.waiting).ok_or(StoreError::Busy)?) };
         let (reply, answer) = oneshot::channel();
-        let job = Job { op, reply: Some(reply), vanished: 0, bytes, ticket };
+        let job = Job { op, reply: Some(reply), vanished: 0, bytes, alone: false, ticket };
         self.inbox.send(Message::Job(job)).map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?.map(Reply::accept)
     }
@@ -95,6 +97,8 @@ struct Loop {
     conn: Option<Conn>,
     turn: Turn,
     queue: Queue,
+    /// What somebody wants to be told of, as far as it is known.
+    wanted: Option<Wanted>,
     /// Ends that must be stored, however long it takes (EXE-8, EXE-9).
     owed: Vec<Job>,
     pause: Duration,
@@ -119,10 +123,10 @@ impl Loop {
         own: mpsc::WeakUnboundedSender<Message>,
     ) -> Self {
         let now = shared.clock.monotonic();
-        let (conn, turn, deadline) = (None, Turn::default(), None);
+        let (conn, turn, deadline, wanted) = (None, Turn::default(), None, None);
         let (queue, pause) = (Queue::default(), OWED_PAUSE.0);
         let (owed, done) = (Vec::new(), Vec::new());
-        Self { shared, inbox, own, conn, turn, queue, owed, pause, renewed: now, swept: now, deadline, done }
+        Self { shared, inbox, own, conn, turn, queue, wanted, owed, pause, renewed: now, swept: now, deadline, done }
     }
 
     async fn run(mut self) {
@@ -220,7 +224,7 @@ impl Loop {
     /// Commits a batch and answers; one that fails for a reason of its own is repeated operation by operation.
     async fn settle(&mut self, jobs: Vec<Job>) {
         let ops: Vec<&Op> = jobs.iter().map(|it| &it.op).collect();
-        match self.store(&ops).await {
+        match self.try_store(&ops).await {
             Ok(answers) => {
                 self.pause = OWED_PAUSE.0;
                 jobs.into_iter().zip(answers).for_each(|(job, answer)| self.answer(job, answer));
@@ -228,6 +232,17 @@ impl Loop {
             Err(Failure::Refused(_)) if jobs.len() > 1 => {
                 self.shared.probe.took_apart();
                 for job in jobs {
+                    Box::pin(self.settle(vec![job])).await;
+                }
+            }
+            // One of them may be what makes it panic: those that must be stored are tried each for itself.
+            Err(Failure::Panicked) if jobs.len() > 1 => {
+                let (ends, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|it| matches!(it.op, Op::Finish(_)));
+                for job in others {
+                    self.fail(job, &Failure::Panicked);
+                }
+                for mut job in ends {
+                    job.doubt();
                     Box::pin(self.settle(vec![job])).await;
                 }
             }
@@ -246,6 +261,9 @@ impl Loop {
         if let (Op::Renew { instance, asked, .. }, Answer::Renewed { held, generation }) = (&job.op, &answer) {
             self.shared.saw(*generation);
             self.renewed(instance, *asked, *held);
+        }
+        if matches!(answer, Answer::Decided(Decided::Done { state: ApprovalState::Approved })) {
+            self.shared.approved.send_modify(|it| *it += 1);
         }
         if matches!(answer, Answer::Swept { more: true }) {
             self.queue.push(Job::own(self.shared.sweeping()));
@@ -281,9 +299,12 @@ impl Loop {
 
     /// What must be stored is kept; who waits for anything else is told.
     fn fail(&mut self, mut job: Job, failure: &Failure) {
-        let uncertain = matches!(failure, Failure::Uncertain(_));
-        if let (Op::Finish(ending), false) = (&mut job.op, matches!(failure, Failure::Refused(_))) {
-            ending.uncertain |= uncertain;
+        let uncertain = matches!(failure, Failure::Uncertain(_) | Failure::Panicked);
+        if uncertain {
+            job.doubt();
+        }
+        if matches!(job.op, Op::Finish(_)) && !matches!(failure, Failure::Refused(_)) {
+            job.alone |= matches!(failure, Failure::Panicked);
             self.owed.push(job);
             return;
         }
@@ -328,7 +349,7 @@ impl Loop {
     async fn leave(&mut self) {
         let instance = self.shared.lease.owner().instance;
         if self.owed.is_empty()
-            && let Err(error) = self.store(&[&Op::Retire { instance }]).await
+            && let Err(error) = self.try_store(&[&Op::Retire { instance }]).await
         {
             tracing::debug!(cause = %error, "the lease was not given back; it lapses");
         }

@@ -143,6 +143,25 @@ fn variables_of_others_are_let_alone() {
 }
 
 #[test]
+fn variables_that_the_file_or_a_manifest_names_are_no_keys() {
+    let shell = Shell::new();
+    shell.write(
+        "manifests/a.toml",
+        "[handler]\nsign = { env = \"COUNTERSIGN_SIGNING_KEY\" }\nenv = [\"COUNTERSIGN_PASSED\"]\n",
+    );
+    shell.write("c.toml", "[notifications]\n[[notifications.webhooks]]\nname = \"a\"\nurl = \"https://a.example\"\nsecrets = [{ env = \"COUNTERSIGN_HOOK\" }]\n");
+    let variables = [
+        ("COUNTERSIGN_SIGNING_KEY", "x"),
+        ("COUNTERSIGN_PASSED", "x"),
+        ("COUNTERSIGN_HOOK", "x"),
+        ("COUNTERSIGN_CAPABILITIES__DIRECTORY", "manifests"),
+    ];
+    let file = shell.path().join("c.toml");
+    assert!(read(Some(&file), &variables).is_ok());
+    assert_eq!(read(Some(&file), &variables[..3]).unwrap_err().len(), 2, "nobody names them");
+}
+
+#[test]
 fn nothing_of_a_value_is_repeated() {
     let canary = "csgn_canary-77";
     for file in [

@@ -8,6 +8,7 @@ use super::page::{follow, save};
 const VERIFYING: &str = include_str!("../../docs/audit/verifying.md");
 const README: &str = include_str!("../../README.md");
 const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
+const NOTIFICATIONS: &str = include_str!("../../docs/notifications.md");
 const REFERENCE: &str = include_str!("../../docs/policies/reference.md");
 const TESTING: &str = include_str!("../../docs/policies/testing.md");
 const TUTORIAL: &str = include_str!("../../docs/policies/tutorial.md");
@@ -24,6 +25,25 @@ fn the_commands_of_the_readme_work() {
 #[test]
 fn the_tutorial_works_from_an_empty_directory() {
     assert!(follow(&Shell::new(), TUTORIAL) > 25, "the tutorial is gone");
+}
+
+#[test]
+fn what_the_page_on_notifications_types_works() {
+    assert!(follow(&Shell::new(), NOTIFICATIONS) > 3, "the page is gone");
+}
+
+#[test]
+fn the_settings_that_the_page_on_notifications_shows_can_be_kept() {
+    let shell = Shell::new();
+    save(&shell, NOTIFICATIONS);
+    let text = std::fs::read_to_string(shell.path().join("countersign.toml")).unwrap();
+    let mut file: toml::Table = toml::from_str(&text).unwrap();
+    let settings = file.remove("notifications").unwrap().try_into().unwrap();
+    let secret = |_: &str| Some("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD".to_owned());
+    countersign::notifications::Notifications::open(&settings, shell.path(), &secret).unwrap();
+    let missing: Vec<_> =
+        countersign::Topic::ALL.into_iter().filter(|it| !NOTIFICATIONS.contains(&format!("`{it}`"))).collect();
+    assert_eq!(missing, []);
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn it_overwrites_nothing() {
     let ran = shell.run(&["init"]);
     assert_eq!(ran.code, 5);
     insta::assert_snapshot!(ran.err, @r#"
-    error: `./policies/starter.cedar` would be overwritten
+    error: `policies/starter.cedar` would be overwritten
       next: name another directory, or move it away: `countersign init DIR`
     "#);
     assert_eq!(std::fs::read_to_string(shell.path().join("policies/starter.cedar")).unwrap(), "// mine\n");
@@ -76,7 +76,7 @@ fn its_comments_are_keys_that_there_are() {
     let is_toml = |it: &str| it.starts_with('[') || it.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
     let commented = text.lines().filter_map(|it| it.strip_prefix("# ")).filter(|it| is_toml(it));
     let (own, rest): (Vec<&str>, Vec<&str>) = commented.partition(|it| it.starts_with("hosts"));
-    assert!((own.len(), rest.len()) == (1, 10), "{own:?} {rest:?}");
+    assert!((own.len(), rest.len()) == (1, 13), "{own:?} {rest:?}");
     let shell = Shell::new();
     shell.write("c.toml", &format!("[http]\n{}\n{}\n", own.join("\n"), rest.join("\n")));
     let read = countersign::config::Config::read(Some(&shell.path().join("c.toml")), []);

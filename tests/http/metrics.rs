@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use countersign::PolicySource;
 use countersign::demo::{self, POLICIES};
-use countersign::http::metrics;
+use countersign::http::{HttpSettings, serve_metrics};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::harness::{Request, TestServer, refund};
+use super::harness::{TestServer, refund};
 
 /// The demo, with managers who may read metrics.
 async fn server() -> TestServer {
@@ -79,10 +79,19 @@ async fn the_rest_is_there_too() {
     # TYPE countersign_store_readable gauge
     # TYPE countersign_store_queue_depth gauge
     # TYPE countersign_audit_lag_seconds gauge
-    # TYPE countersign_http_requests_total counter
     # TYPE countersign_auth_failures_total counter
+    # TYPE countersign_issuer_keys gauge
+    # TYPE countersign_issuer_keys_in_trouble gauge
+    # TYPE countersign_http_requests_total counter
     # TYPE countersign_http_streams gauge
     ");
+    // docs/metrics.md has them all, in this order, with what kind they are.
+    let page = include_str!("../../docs/metrics.md");
+    let rows = page.lines().filter_map(|it| it.strip_prefix("| `countersign_")).map(|it| it.split(" | "));
+    let rows: Vec<_> = rows
+        .map(|mut it| format!("# TYPE countersign_{} {}", it.next().unwrap().trim_end_matches('`'), it.next().unwrap()))
+        .collect();
+    assert_eq!(described, rows);
     for sample in [
         "countersign_approvals_oldest_pending_seconds 90.0",
         "countersign_store_readable 1.0",
@@ -109,12 +118,24 @@ async fn metrics_are_for_whom_policy_lets_and_need_no_store_to_be_told() {
     // On a listener of its own it is for whoever reaches it.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let alone = tokio::spawn(axum::serve(listener, metrics::router(server.app.gateway())).into_future());
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = Request::new("GET", "/metrics").header("Connection", "close").bytes(address);
-    stream.write_all(&request).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
+    let gateway = server.app.gateway();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let alone = tokio::spawn(async move {
+        let stop = async { drop(stopped.await) };
+        serve_metrics(gateway, &HttpSettings::default(), listener, stop).await;
+    });
+    let ask = async |path: &str, host: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    let text = ask("/metrics", &address.to_string()).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("countersign_store_readable 1.0"), "{text}");
-    alone.abort();
+    assert!(ask("/metrics", "evil.example").await.starts_with("HTTP/1.1 403"), "no page reads them");
+    assert!(ask("/v1/capabilities", &address.to_string()).await.starts_with("HTTP/1.1 404"), "metrics alone");
+    drop(stop);
+    alone.await.unwrap();
 }

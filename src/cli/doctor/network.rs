@@ -1,6 +1,5 @@
 //! What lies outside: addresses, issuers, other clocks.
 
-use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::finding::Finding;
-use crate::auth::KeysReport;
+use crate::auth::IssuerKeys;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::outbound;
@@ -35,26 +34,16 @@ pub(super) async fn address(check: &'static str, address: SocketAddr, findings: 
 }
 
 /// Whether an issuer's tokens could be verified.
-pub(super) fn keys(report: &KeysReport) -> Finding {
+pub(super) fn keys(report: &IssuerKeys) -> Finding {
     let (issuer, next) = (&report.issuer, "see to the network, or correct `jwks_url` or `jwks_file`");
     match (report.usable, &report.trouble) {
         (Some(usable), None) if usable > 0 => Finding::good("issuer", format!("{issuer}: {usable} usable keys")),
-        (_, Some(trouble)) => Finding::bad("issuer", format!("{issuer}: no keys: {}", with_causes(&**trouble)), next),
+        (_, Some(trouble)) => Finding::bad("issuer", format!("{issuer}: no keys: {trouble}"), next),
         (_, None) => {
             let next = "have it publish a signing key of one of `algorithms`";
             Finding::bad("issuer", format!("{issuer}: none of its keys is usable"), next)
         }
     }
-}
-
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(it) = cause {
-        text = format!("{text}: {it}");
-        cause = it.source();
-    }
-    text
 }
 
 /// Compares this machine's clock with the latest record and with those of the issuers.

@@ -12,9 +12,11 @@ use super::tokens::DemoToken;
 pub(super) struct Announcement {
     /// Where it really listens.
     pub(super) address: SocketAddr,
+    /// Where the metrics alone are, if they are.
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) database: String,
     /// What is served.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// The demo's own tokens.
     pub(super) tokens: Vec<DemoToken>,
 }
@@ -27,6 +29,7 @@ impl Announcement {
         let json = json!({
             "listening": self.url(),
             "address": self.address.to_string(),
+            "metrics": self.metrics.map(|it| format!("http://{it}/metrics")),
             "database": self.database,
             "tokens": tokens,
         });
@@ -35,7 +38,9 @@ impl Announcement {
 
     /// The line about the address comes last: whoever waits for it has seen everything.
     pub(super) fn text(&self) -> String {
-        let mut text = facts(&[("serving", self.name.to_owned()), ("database", self.database.clone())]);
+        let mut rows = vec![("serving", self.name.clone()), ("database", self.database.clone())];
+        rows.extend(self.metrics.map(|it| ("metrics", format!("http://{it}/metrics"))));
+        let mut text = facts(&rows);
         if !self.tokens.is_empty() {
             let rows: Vec<_> = self.tokens.iter().map(|it| (it.name, it.token.clone())).collect();
             let _ = write!(

@@ -38,6 +38,11 @@ pub(super) fn of_demo(config: &mut Config, is_demo: bool) -> Result<Vec<DemoToke
         );
         return Err(Failure::could_not_run(cause, next));
     }
+    if let Some(directory) = &config.capabilities.directory {
+        let cause = format!("the demo's tokens are for the demo, and `{}` has other capabilities", directory.display());
+        let next = "set `COUNTERSIGN_AUTH__TOKENS`, or write a configuration with credentials: `countersign init`";
+        return Err(Failure::could_not_run(cause, next));
+    }
     if !config.http.listen.ip().is_loopback() {
         let cause = format!("the demo's tokens are no secret, and `{}` is not loopback", config.http.listen);
         let next = "listen on 127.0.0.1, or write a configuration with credentials: `countersign init`";

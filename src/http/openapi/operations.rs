@@ -38,6 +38,7 @@ pub(super) enum Where {
 }
 
 pub(super) enum Kind {
+    Any,
     Text { most: usize },
     Visible { most: usize },
     Time,
@@ -82,9 +83,14 @@ const EVENTS: &str = "text/event-stream";
 
 /// What every request of a party may say.
 pub(super) const HEADERS: &[Given] = &[
-    header("X-Request-Id", 128, "The caller's own id of this request, on the answer and in the log."),
-    header("traceparent", 512, "W3C Trace Context."),
+    hint("X-Request-Id", "The caller's own id of this request: 1 to 128 visible ASCII characters, else one is made."),
+    hint("traceparent", "W3C Trace Context; what is malformed is ignored."),
 ];
+
+/// What is ignored if it is malformed.
+const fn hint(name: &'static str, about: &'static str) -> Given {
+    Given { name, place: Where::Header, kind: Kind::Any, about }
+}
 
 const fn header(name: &'static str, most: usize, about: &'static str) -> Given {
     Given { name, place: Where::Header, kind: Kind::Visible { most }, about }
@@ -103,8 +109,12 @@ const KEY: Given = header(
     255,
     "The caller's promise that two calls are the same call: quoted as a structured-field string, or bare.",
 );
-const CORRELATION: Given = header("X-Correlation-Id", 128, "The caller's own id of the conversation, for the record.");
-const PREFER: Given = header("Prefer", 64, "`wait=N`: hold the call until it is decided, at most 50 seconds.");
+const CORRELATION: Given = hint(
+    "X-Correlation-Id",
+    "The caller's own id of the conversation, for the record: 1 to 128 visible ASCII characters, else it is dropped.",
+);
+const PREFER: Given =
+    hint("Prefer", "`wait=N`: hold the call until it is decided, at most 50 seconds. What is malformed is ignored.");
 const LAST: Given = Given {
     name: "Last-Event-ID",
     place: Where::Header,

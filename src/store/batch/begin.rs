@@ -10,6 +10,7 @@ use super::Batch;
 use crate::ApprovalId;
 use crate::approval::ApprovalState;
 use crate::audit::{EventKind, Executed};
+use crate::topic::Topic;
 
 type Begins<'a> = Vec<(usize, &'a Ready<Begin>)>;
 
@@ -89,7 +90,7 @@ impl<'a> Batch<'a> {
         let rows: Vec<_> = victims.iter().map(|(_, it)| row![&it.2, own]).collect();
         self.conn.run(sql::BURY, &rows).await?;
         let rows: Vec<_> = victims.iter().map(|(_, it)| row![&it.1]).collect();
-        for (execution, envelope) in self.conn.all::<(String, String)>(sql::END_OF_DEAD, &rows).await? {
+        for (execution, envelope, _) in self.conn.all::<(String, String, String)>(sql::END_OF_DEAD, &rows).await? {
             let at = victims.iter().find(|(_, it)| it.1 == execution).map_or(0, |(i, _)| *i);
             let kind = EventKind::Interrupted { executed: Executed::Unknown, by: "takeover".into() };
             self.note(at, &envelope, kind)?;
@@ -130,8 +131,9 @@ impl<'a> Batch<'a> {
         for (approval, envelope, slot) in self.conn.all::<(String, String, String)>(sql::WITHDRAW_OTHERS, &rows).await?
         {
             let at = keyed.iter().find(|it| it.1 == slot).map_or(0, |it| it.0);
-            let kind = EventKind::ApprovalWithdrawn { approval_id: approval.into(), by: "superseded".into() };
+            let kind = EventKind::ApprovalWithdrawn { approval_id: (&*approval).into(), by: "superseded".into() };
             self.note(at, &envelope, kind)?;
+            self.tell(Topic::ApprovalWithdrawn, Some(&approval));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::super::sql;
 use super::Batch;
 use crate::approval::{ApprovalState, Verdict};
 use crate::audit::{DecisionData, EventKind, Requirement};
+use crate::topic::Topic;
 
 /// A decision as far as counting goes.
 struct Earlier {
@@ -108,6 +109,11 @@ impl<'a> Batch<'a> {
         };
         let kind = if approves { EventKind::Approved(data) } else { EventKind::Rejected(data) };
         self.note(at, &lock.envelope, kind)?;
+        match state {
+            ApprovalState::Approved => self.tell(Topic::ApprovalApproved, Some(&what.approval)),
+            ApprovalState::Rejected => self.tell(Topic::ApprovalRejected, Some(&what.approval)),
+            ApprovalState::Pending | ApprovalState::Expired | ApprovalState::Withdrawn | ApprovalState::Consumed => {}
+        }
         self.answer(at, Answer::Decided(Decided::Done { state }));
         let by = serde_json::to_string(&what.approver).unwrap_or_default(); // plain data: cannot fail
         let place = i64::try_from(before.len()).unwrap_or(i64::MAX - 1) + 1;

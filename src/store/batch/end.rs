@@ -10,6 +10,7 @@ use super::super::sql;
 use super::Batch;
 use crate::ExecutionId;
 use crate::audit::{EventKind, Executed, ReconciledBy, ReconciledTo};
+use crate::topic::Topic;
 
 /// How an execution stands.
 struct Standing {
@@ -34,6 +35,9 @@ impl<'a> Batch<'a> {
             list.into_iter().partition(|it| ended.contains(&*it.1.finish.what.execution));
         for (i, it) in &first {
             self.keep(*i, &it.finish.events);
+            if it.finish.events.last().is_some_and(|it| it.terminal) {
+                self.tell(ended_as(it.finish.what.end), None);
+            }
             self.answer(*i, Answer::Settled(Settled { applied: true, late: false }));
         }
         let settled = self.finish_late(&late).await?;
@@ -84,6 +88,9 @@ impl<'a> Batch<'a> {
             self.keep(*i, &attempts);
             let kind = EventKind::Reconciled { by: ReconciledBy::LateFinish, to, applied };
             self.note_as(*i, it.finish.spare.clone(), &stands.envelope, kind)?;
+            if applied {
+                self.tell(Topic::ExecutionFinished, None);
+            }
         }
         Ok(settled)
     }
@@ -116,6 +123,7 @@ impl<'a> Batch<'a> {
             let kind = EventKind::Reconciled { by: it.what.by, to, applied };
             self.note_as(i, it.spare.clone(), &stands.envelope, kind)?;
             if applied {
+                self.tell(Topic::ExecutionFinished, None);
                 self.keep(i, &it.events);
             }
         }
@@ -138,11 +146,20 @@ impl<'a> Batch<'a> {
         let rows: Vec<_> = running.iter().map(|it| row![&it.2.instance, own]).collect();
         self.conn.run(sql::BURY, &rows).await?;
         let rows: Vec<_> = running.iter().map(|it| row![it.1]).collect();
-        for (execution, envelope) in self.conn.all::<(String, String)>(sql::END_OF_DEAD, &rows).await? {
+        for (execution, envelope, state) in self.conn.all::<(String, String, String)>(sql::END_OF_DEAD, &rows).await? {
             let at = running.iter().find(|it| **it.1 == *execution).map_or(0, |it| it.0);
-            self.note(at, &envelope, EventKind::Interrupted { executed: Executed::Unknown, by: "sweep".into() })?;
+            self.interrupted(at, &envelope, &state)?;
         }
         Ok(true)
+    }
+
+    /// The sweep ended what a process left behind.
+    pub(super) fn interrupted(&mut self, at: usize, envelope: &str, state: &str) -> Result<(), sqlx::Error> {
+        self.note(at, envelope, EventKind::Interrupted { executed: Executed::Unknown, by: "sweep".into() })?;
+        if state == End::Unknown.as_str() {
+            self.tell(Topic::ExecutionUnknown, None);
+        }
+        Ok(())
     }
 
     async fn standing(
@@ -160,6 +177,13 @@ impl<'a> Batch<'a> {
 
 fn finish_row(it: &Finish) -> super::super::db::Row<'_> {
     row![&it.execution, it.end.as_str(), it.outcome.as_deref()]
+}
+
+fn ended_as(end: End) -> Topic {
+    match end {
+        End::Completed | End::Failed | End::Free => Topic::ExecutionFinished,
+        End::Unknown => Topic::ExecutionUnknown,
+    }
 }
 
 fn reconciled_to(end: End) -> Option<ReconciledTo> {

@@ -11,10 +11,14 @@ use crate::ApprovalId;
 use crate::approval::ApprovalState;
 use crate::audit::{AuditEvent, EventKind};
 use crate::clock::Timestamp;
+use crate::topic::Topic;
 
 /// The most requests that may wait for a decision at once (APR-11).
 const MAX_PENDING_OF_REQUESTER: i64 = 100;
 const MAX_PENDING_OF_TENANT: i64 = 10_000;
+
+/// How long no worker takes up what an inline approver is asked about: as long as the call may wait for it, and then begin.
+const INLINE_US: i64 = 60_000_000;
 
 type Files<'a> = Vec<(usize, &'a Ready<File>)>;
 
@@ -56,7 +60,8 @@ impl<'a> Batch<'a> {
             .collect();
         for (approval, envelope, slot) in self.conn.all::<(String, String, String)>(sql::EXPIRE_CALL, &rows).await? {
             let at = files.iter().find(|it| it.1.what.slot.as_deref() == Some(&slot)).map_or(0, |it| it.0);
-            self.note(at, &envelope, EventKind::ApprovalExpired { approval_id: approval.into() })?;
+            self.note(at, &envelope, EventKind::ApprovalExpired { approval_id: (&*approval).into() })?;
+            self.tell(Topic::ApprovalExpired, Some(&approval));
         }
         Ok(())
     }
@@ -121,6 +126,9 @@ impl<'a> Batch<'a> {
         let expires_at = Timestamp(open.expires_at);
         self.keep_all(at, it);
         self.events.push((at, requested(&it.what.requested, open, existing).into_row()));
+        if !existing {
+            self.tell(Topic::ApprovalRequested, Some(&open.approval));
+        }
         self.answer(at, Answer::Filed(Filed::Filed { approval: open.approval.clone(), existing, expires_at }));
         false
     }
@@ -157,6 +165,7 @@ impl<'a> Batch<'a> {
             let (at, by) = list.iter().find(|it| **it.1 == *approval).map_or((0, ""), |it| (it.0, it.2));
             let kind = EventKind::ApprovalWithdrawn { approval_id: (&*approval).into(), by: by.into() };
             self.note(at, &envelope, kind)?;
+            self.tell(Topic::ApprovalWithdrawn, Some(&approval));
             withdrawn.insert(approval);
         }
         Ok(withdrawn)
@@ -174,6 +183,8 @@ fn requirements(file: &File) -> String {
 fn file_row<'b>(it: &'b Ready<File>, requirements: &'b String) -> super::super::db::Row<'b> {
     let File { approval, tenant, capability, requester, slot, input_hash, given_hash, .. } = &it.what;
     let File { binding, binding_hash, input, life_us, .. } = &it.what;
+    let is_inline = matches!(it.what.requested.kind, EventKind::ApprovalRequested { suspended: false, .. });
+    let left_alone = if is_inline { INLINE_US } else { 0 };
     row![
         approval,
         tenant,
@@ -188,6 +199,7 @@ fn file_row<'b>(it: &'b Ready<File>, requirements: &'b String) -> super::super::
         requirements,
         &it.envelope,
         *life_us,
+        left_alone,
     ]
 }
 

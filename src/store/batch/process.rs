@@ -8,8 +8,9 @@ use super::super::op::Unresolved;
 use super::super::record::ExecutionRow;
 use super::super::sql;
 use super::Batch;
-use crate::audit::{EventKind, Executed};
+use crate::audit::EventKind;
 use crate::clock::micros;
+use crate::topic::Topic;
 
 /// How long the input of an ended approval is kept: 24 h (EXE-6).
 const KEEP_INPUT_US: i64 = 24 * 3_600_000_000;
@@ -46,22 +47,24 @@ impl Batch<'_> {
     }
 
     /// Declares lapsed processes dead and ends what they left; ends lapsed requests; erases old inputs and decision
-    /// records (EXE-2, EXE-6).
+    /// records (EXE-2, EXE-6); warns of what expires soon.
     async fn sweep(&mut self, at: usize, keep_us: i64) -> Result<bool, sqlx::Error> {
         let own = self.own;
         self.conn.run(sql::BURY, &[row![None::<&str>, own]]).await?;
-        let ended = self.conn.all::<(String, String)>(sql::SWEEP, &[]).await?;
-        for (_, envelope) in &ended {
-            self.note(at, envelope, EventKind::Interrupted { executed: Executed::Unknown, by: "sweep".into() })?;
+        let ended = self.conn.all::<(String, String, String)>(sql::SWEEP, &[]).await?;
+        for (_, envelope, state) in &ended {
+            self.interrupted(at, envelope, state)?;
         }
         self.conn.run(sql::PURGE, &[]).await?;
         let expired = self.conn.all::<(String, String)>(sql::EXPIRE_LAPSED, &[]).await?;
         for (approval, envelope) in &expired {
             self.note(at, envelope, EventKind::ApprovalExpired { approval_id: (&**approval).into() })?;
+            self.tell(Topic::ApprovalExpired, Some(approval));
         }
         let erased = self.conn.all::<(String,)>(sql::ERASE_INPUTS, &[row![KEEP_INPUT_US]]).await?;
         let forgotten = self.conn.all::<(String,)>(sql::ERASE_SEEN, &[row![keep_us]]).await?;
-        Ok([ended.len(), expired.len(), erased.len(), forgotten.len()].into_iter().any(|it| it >= SWEPT))
+        let told = self.sweep_outbox().await?;
+        Ok([ended.len(), expired.len(), erased.len(), forgotten.len(), told].into_iter().any(|it| it >= SWEPT))
     }
 
     pub(super) async fn unresolved(&mut self) -> Result<(), sqlx::Error> {

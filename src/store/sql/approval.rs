@@ -83,16 +83,16 @@ pub(crate) const GIVE_BACK: Sql = Sql {
 };
 
 /// id, tenant, capability, requester, slot, input hash, given hash, binding, its hash, input, requirements, envelope,
-/// life. The unique index on open (slot, input hash) lets one through (APR-9).
+/// life, how long no worker takes it up. The unique index on open (slot, input hash) lets one through (APR-9).
 pub(crate) const FILE: Sql = Sql {
-    columns: "tttttttttttti",
+    columns: "ttttttttttttii",
     text: "
     INSERT INTO approval (id, tenant, capability, requester, slot, input_hash, given_hash, binding, binding_hash, input,
                           requirements, envelope, state, version, filed_at,
-                          filed_seq, expires_at)
+                          filed_seq, expires_at, pick_at)
     SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9,
            v.column10, v.column11, v.column12, 'pending', 0, {now},
-           (SELECT h.seq FROM audit_head h), {now} + v.column13
+           (SELECT h.seq FROM audit_head h), {now} + v.column13, {now} + v.column14
     FROM {rows} WHERE v.column1 IS NOT NULL
     ON CONFLICT DO NOTHING RETURNING id, expires_at",
 };

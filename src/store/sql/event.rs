@@ -2,13 +2,13 @@
 
 use super::Sql;
 
-/// How many events follow -> the last number, and the generation of the active policy set, for nothing. The last lock:
-/// after it exactly one statement, then COMMIT.
+/// How many events follow -> the last number; the generation of the active policy set and the number of the last change of
+/// the subscriptions, for nothing. The last lock: after it exactly one statement, then COMMIT.
 pub(crate) const HEAD: Sql = Sql {
     columns: "i",
     text: "
     UPDATE audit_head SET seq = seq + v.column1 FROM {rows} WHERE v.column1 IS NOT NULL
-    RETURNING audit_head.seq, audit_head.generation",
+    RETURNING audit_head.seq, audit_head.generation, audit_head.subscriptions",
 };
 
 /// place before the last of all (0, -1, ..), id, tenant, execution, capability, actor, type, terminal, at, body, leaf:

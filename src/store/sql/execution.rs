@@ -93,7 +93,7 @@ pub(crate) const END_OF_DEAD: Sql = Sql {
                          input = CASE WHEN retake THEN NULL ELSE input END
     FROM {rows} WHERE execution.id = v.column1 AND execution.ended_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.id = execution.instance AND NOT i.dead)
-    RETURNING execution.id, execution.envelope",
+    RETURNING execution.id, execution.envelope, execution.state",
 };
 
 /// Ends executions of the dead, so many at a time.
@@ -105,7 +105,7 @@ pub(crate) const SWEEP: Sql = Sql {
     WHERE ended_at IS NULL
           AND id IN (SELECT e.id FROM instance i CROSS JOIN execution e
                      WHERE e.instance = i.id AND i.dead AND e.ended_at IS NULL ORDER BY e.id LIMIT 256)
-    RETURNING id, envelope",
+    RETURNING id, envelope, state",
 };
 
 /// Forgets the dead whose executions have all ended.

@@ -23,6 +23,8 @@ pub(super) struct Job {
     pub(super) reply: Option<oneshot::Sender<Result<Reply, StoreError>>>,
     pub(super) vanished: u8,
     pub(super) bytes: usize,
+    /// Whether it shares a batch with nothing: what made the writer panic may do so again.
+    pub(super) alone: bool,
     /// Its place among those that wait; `None` for what is never refused. Given back before the answer is sent, or when
     /// the job is dropped.
     pub(super) ticket: Option<Ticket>,
@@ -31,7 +33,14 @@ pub(super) struct Job {
 impl Job {
     /// The writer's own: nobody waits for it.
     pub(super) fn own(op: Op) -> Self {
-        Self { op, reply: None, vanished: 0, bytes: 0, ticket: None }
+        Self { op, reply: None, vanished: 0, bytes: 0, alone: false, ticket: None }
+    }
+
+    /// It may have been stored: look before writing (EXE-8).
+    pub(super) fn doubt(&mut self) {
+        if let Op::Finish(ending) = &mut self.op {
+            ending.uncertain = true;
+        }
     }
 
     pub(super) fn reply(self, answer: Result<Reply, StoreError>) {
@@ -164,7 +173,7 @@ impl<'a> Choice<'a> {
         if job.is_moot() {
             return Some(Mark::Drop);
         }
-        if job.op.is_alone() {
+        if job.alone || job.op.is_alone() {
             self.closed = true;
             self.count += 1;
             return (self.count == 1 && self.used.is_empty()).then_some(Mark::Take);

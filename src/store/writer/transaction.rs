@@ -8,9 +8,12 @@ use super::super::batch::{self, Work};
 use super::super::db::{Conn, row};
 use super::super::job::{Answer, Op};
 use super::super::op::Began;
+use super::super::outbox::Wanted;
 use super::super::sql;
 use super::Loop;
+use crate::caught::caught_async;
 use crate::id::random;
+use crate::topic::Topic;
 
 /// How often a transaction is tried.
 const TRIES: u32 = 6;
@@ -28,6 +31,9 @@ pub(super) enum Failure {
     /// It may have been stored: the COMMIT got no answer, and the database cannot be asked.
     #[error("the database went away amid a commit: {0}")]
     Uncertain(String),
+    /// It may have been stored: the code that stores it panicked.
+    #[error("the writer panicked")]
+    Panicked,
 }
 
 impl From<&Failure> for StoreError {
@@ -35,13 +41,27 @@ impl From<&Failure> for StoreError {
         match failure {
             Failure::Refused(cause) => Self::Refused(cause.clone()),
             Failure::Unavailable(cause) | Failure::Uncertain(cause) => Self::Unavailable(cause.clone()),
+            Failure::Panicked => Self::Unavailable(failure.to_string()),
         }
     }
 }
 
 impl Loop {
+    /// As [`Self::store`]. A panic, of a driver say, must not end the thread: ends that wait would never be stored, and a
+    /// process that goes on without a writer could not even say so.
+    pub(super) async fn try_store(&mut self, ops: &[&Op]) -> Result<Vec<Option<Answer>>, Failure> {
+        match caught_async(self.store(ops)).await {
+            Ok(stored) => stored,
+            Err(panicked) => {
+                tracing::error!(operations = ops.len(), error = %panicked, "the writer panicked; it goes on");
+                self.drop_connection().await; // whatever state it is in
+                Err(Failure::Panicked)
+            }
+        }
+    }
+
     /// Answers by position of the operation.
-    pub(super) async fn store(&mut self, ops: &[&Op]) -> Result<Vec<Option<Answer>>, Failure> {
+    async fn store(&mut self, ops: &[&Op]) -> Result<Vec<Option<Answer>>, Failure> {
         let seen = self.shared.generation();
         let mut stale: Vec<bool> = ops.iter().map(|op| op.generation().is_some_and(|it| it < seen)).collect();
         let mut cause = String::new();
@@ -58,7 +78,7 @@ impl Loop {
             }
             match self.attempt(ops, &live, &mut stale).await? {
                 Attempt::Done(work) => return Ok(merge(ops, &stale, work.answers)),
-                Attempt::PolicyChanged => {}
+                Attempt::PolicyChanged | Attempt::Subscribed => {}
                 Attempt::Again(why) => {
                     cause = why;
                     failures += 1;
@@ -69,7 +89,11 @@ impl Loop {
     }
 
     async fn attempt(&mut self, ops: &[&Op], live: &[&Op], stale: &mut [bool]) -> Result<Attempt, Failure> {
-        let work = match self.perform(live).await {
+        let wanted = match self.wanted().await {
+            Ok(wanted) => wanted,
+            Err(error) => return judge(&error),
+        };
+        let work = match self.perform(live, wanted).await {
             Ok(work) => work,
             Err(error) => return judge(&error),
         };
@@ -81,28 +105,51 @@ impl Loop {
             self.roll_back().await;
             return Ok(Attempt::PolicyChanged);
         }
+        if work.subscriptions.is_some_and(|it| it != wanted.version) {
+            self.wanted = None;
+            self.roll_back().await;
+            return Ok(Attempt::Subscribed);
+        }
         if self.commit(&work).await? {
             self.shared.probe.committed();
             self.shared.saw(work.generation.unwrap_or(0));
             self.shared.grew(work.last.unwrap_or(0));
+            if work.tells {
+                self.shared.told.send_modify(|it| *it += 1);
+            }
             return Ok(Attempt::Done(work));
         }
         Ok(Attempt::Again("a commit was lost".into()))
     }
 
-    async fn perform(&mut self, ops: &[&Op]) -> Result<Work, sqlx::Error> {
+    async fn perform(&mut self, ops: &[&Op], wanted: Wanted) -> Result<Work, sqlx::Error> {
         let own = self.shared.lease.owner().instance;
         let ids = self.shared.ids.clone();
         let conn = self.connection().await?;
         let done = async {
             conn.begin().await?;
-            batch::perform(conn, ops, &ids, &own).await
+            batch::perform(conn, ops, &ids, &own, wanted).await
         };
         let done = done.await;
         if done.is_err() {
             self.roll_back().await;
         }
         done
+    }
+
+    /// What somebody wants to be told of: asked once, and whenever the head row says that it is something else.
+    async fn wanted(&mut self) -> Result<Wanted, sqlx::Error> {
+        if let Some(wanted) = self.wanted {
+            return Ok(wanted);
+        }
+        let conn = self.connection().await?;
+        conn.begin().await?;
+        let found = conn.all::<(i64, Option<String>)>(sql::SUBSCRIBED, &[]).await;
+        self.roll_back().await;
+        let found = found?;
+        let version = found.first().map_or(0, |it| it.0);
+        let topics = found.iter().filter_map(|it| Topic::parse(it.1.as_deref()?)).collect();
+        Ok(*self.wanted.insert(Wanted { version, topics }))
     }
 
     async fn connection(&mut self) -> Result<&mut Conn, sqlx::Error> {
@@ -173,6 +220,8 @@ enum Attempt {
     Done(Work),
     /// Rolled back: some were decided under another policy set.
     PolicyChanged,
+    /// Rolled back: others want to be told of other things by now.
+    Subscribed,
     Again(String),
 }
 
