@@ -43,14 +43,14 @@ async fn a_follower_gets_the_checkpoint_its_hashes_and_for_one_tenant_the_entrie
         let (entry, behind) = more.split_at(usize::from(u16::from_be_bytes([*high, *low])));
         let entry = std::str::from_utf8(entry).unwrap();
         seq += 1;
-        export += &format!("{{\"seq\":{seq},{}\n", entry.strip_prefix('{').unwrap());
+        let line = format!("{{\"seq\":{seq},{}\n", entry.strip_prefix('{').unwrap());
+        export.push_str(&line);
         rest = behind;
     }
     let given = Given::new().keys(key.public()).unwrap().checkpoints(&checkpoint.text());
     let report = verify::export(export.as_bytes(), &given, &mut |_, _| {}).unwrap();
     assert_eq!((report.ok, report.covered), (true, signed.size), "{report:?}");
-    let hashes: Vec<String> =
-        tile.body.chunks(32).map(|it| it.iter().map(|it| format!("{it:02x}")).collect()).collect();
+    let hashes: Vec<String> = tile.body.chunks(32).map(crate::ledger::hex).collect();
     let leaves: Vec<String> =
         export.lines().map(|it| crate::ledger::leaf(&format!("{{{}", it.split_once(',').unwrap().1))).collect();
     assert_eq!(hashes, leaves);
