@@ -79,6 +79,11 @@ async fn the_rest_is_there_too() {
     # TYPE countersign_store_readable gauge
     # TYPE countersign_store_queue_depth gauge
     # TYPE countersign_audit_lag_seconds gauge
+    # TYPE countersign_log_events gauge
+    # TYPE countersign_log_tree_events gauge
+    # TYPE countersign_log_signed_events gauge
+    # TYPE countersign_log_refused gauge
+    # TYPE countersign_log_anchors_failing gauge
     # TYPE countersign_auth_failures_total counter
     # TYPE countersign_issuer_keys gauge
     # TYPE countersign_issuer_keys_in_trouble gauge
