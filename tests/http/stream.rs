@@ -55,7 +55,7 @@ impl Reader {
                         other => panic!("{other:?} in {frame}"),
                     }
                 }
-                self.text = rest.to_owned();
+                rest.to_owned().clone_into(&mut self.text);
                 return Some(read);
             }
             let chunk = self.wire.chunk().await.filter(|it| !it.is_empty())?;
