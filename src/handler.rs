@@ -92,6 +92,15 @@ impl HandlerError {
         Self(Kind::Other(cause.into()))
     }
 
+    /// What an error was made of, for middleware that logs it: the engine never logs an application's cause, since nobody
+    /// but the application knows what of it may be written down (INV-9).
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Kind::NotExecuted(cause) | Kind::Unknown(cause) | Kind::Other(cause) => Some(&**cause),
+            Kind::Declared(_) | Kind::Unauthenticated | Kind::Forbidden => None,
+        }
+    }
+
     /// The same error, whose cause was found by the engine itself.
     #[cfg(feature = "http")]
     pub(crate) fn found_by_engine(self) -> Self {
