@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::audit_log::LogCommand;
 use super::exit::HELP;
 use super::policy::Policy;
 use crate::config::LogFormat;
@@ -90,10 +91,10 @@ pub(super) struct Records {
 /// The server that is asked instead of a database.
 #[derive(Debug, Args)]
 pub(super) struct Remote {
-    /// Ask this server instead of a database, as whom its token stands for (or set COUNTERSIGN_SERVER)
+    /// Ask this server instead of a database, as whom its token stands for (or set `COUNTERSIGN_SERVER`)
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(super) server: Option<String>,
-    /// The token. Others on this machine can see it while the command runs: rather set COUNTERSIGN_TOKEN
+    /// The token. Others on this machine can see it while the command runs: rather set `COUNTERSIGN_TOKEN`
     #[arg(long, value_name = "TOKEN", help_heading = "Server", allow_hyphen_values = true)]
     pub(super) token: Option<Secret>,
     /// A file that has nothing but the token
@@ -449,6 +450,8 @@ pub(super) enum AuditCommand {
     List(AuditList),
     /// The last events, and with --follow those that come
     Tail(AuditTail),
+    #[command(flatten)]
+    Log(LogCommand),
 }
 
 /// Which events.
@@ -581,6 +584,7 @@ impl Command {
             Self::Audit(it) => match &it.command {
                 AuditCommand::List(it) => &it.place.format,
                 AuditCommand::Tail(it) => &it.place.format,
+                AuditCommand::Log(it) => it.format(),
             },
             Self::Notifications(it) => match &it.command {
                 NotificationsCommand::List { records, .. }

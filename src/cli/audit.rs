@@ -33,6 +33,7 @@ pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
     match args.command {
         AuditCommand::List(args) => list(&args).await,
         AuditCommand::Tail(args) => tail::run(&args).await,
+        AuditCommand::Log(command) => super::audit_log::run(command).await,
     }
 }
 
@@ -139,13 +140,10 @@ fn asked(about: &About) -> Vec<(&'static str, Option<String>)> {
 
 /// A page of a server's log.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Page {
     events: Vec<Box<RawValue>>,
     #[serde(default)]
     next: Option<i64>,
-    #[serde(default)]
-    up_to: i64,
 }
 
 async fn page(
@@ -184,12 +182,13 @@ async fn read(
     }
 }
 
-/// An event as servers write it: its place is among its members.
+/// An event as servers write it: as it is stored, with its place before its other members.
 fn event(text: &str) -> Option<Event> {
     #[derive(Deserialize)]
     struct Place {
         seq: i64,
     }
     let Place { seq } = serde_json::from_str(text).ok()?;
-    Some((seq, text.to_owned()))
+    let members = text.strip_prefix(&format!("{{\"seq\":{seq},"))?;
+    Some((seq, format!("{{{members}")))
 }

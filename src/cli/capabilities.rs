@@ -1,5 +1,6 @@
 //! `capabilities list|show`.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::actors::identity;
@@ -73,7 +74,8 @@ async fn listed(
         Where::Server(server) => {
             let tags = tags.into_iter().map(|it| ("tag", Some(it)));
             let query: Vec<_> = tags.chain([("id", id.map(str::to_owned))]).collect();
-            Ok((server.get(&["v1", "capabilities"], &query).await?, Side::Server))
+            let found = server.get::<Listing>(&["v1", "capabilities"], &query).await?;
+            Ok((found.map(|it| it.capabilities), Side::Server))
         }
         Where::Database(db) => {
             let filter = id.map_or_else(|| Filter::tags(tags), |id| Filter::all().ids([id]));
@@ -85,6 +87,12 @@ async fn listed(
             Ok((listed, Side::Database))
         }
     }
+}
+
+/// What a server answers.
+#[derive(Deserialize)]
+struct Listing {
+    capabilities: Vec<Descriptor>,
 }
 
 /// The same answer for what is not there and what is not shown (INV-7).

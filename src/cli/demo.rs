@@ -45,7 +45,7 @@ pub(super) async fn run(args: Demo) -> Result<Answer, Failure> {
     let wrong = wrong.or_else(|| step::check_trail(&steps, &trail).err());
     let json = json!({
         "steps": steps.iter().map(|it| json!({"name": it.name, "outcome": it.outcome})).collect::<Vec<Value>>(),
-        "trail": trail.iter().map(|(seq, body)| numbered(*seq, body)).collect::<Vec<Value>>(),
+        "trail": trail.iter().map(|(seq, body)| json!(numbered(*seq, body))).collect::<Vec<Value>>(),
     });
     let text = teller::closing(&trail, wrong.as_deref());
     let exit = if wrong.is_none() { Exit::Done } else { Exit::Failed };

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
 
 use super::actors::identity;
 use super::args::{Began, Executions as Args, ExecutionsCommand, ExecutionsList, Place, ResolveTo};
@@ -11,13 +12,13 @@ use super::failure::Failure;
 use super::open::{Database, Records, Session, text};
 use super::place::{Lack, Where};
 use super::remote::Asked;
-use super::screen::{Answer, HINT, STRONG, facts, table};
+use super::screen::{Answer, HINT, STRONG, facts, plain, pretty, table};
 use super::user::issuer;
 use crate::builder::Role;
 use crate::canonical;
 use crate::executions::{execution_view, execution_views};
 use crate::rejection::Rejection;
-use crate::{Error, ErrorCode, ExecutionStatus, ExecutionView, Executions, Resolution};
+use crate::{ErrorCode, ExecutionStatus, ExecutionView, Executions, Resolution};
 
 /// No route lists executions: policy lets people read the trail, and there they are.
 const LACK: Lack = Lack {
@@ -33,6 +34,26 @@ pub(super) async fn run(args: Args) -> Result<Answer, Failure> {
             resolve(&id, who.actor.as_deref(), to, output.as_deref(), &place).await
         }
     }
+}
+
+/// The state, and the output where it may be seen today (EXE-11).
+#[derive(Debug, Deserialize, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    view: ExecutionView,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+}
+
+impl From<ExecutionView> for Shown {
+    fn from(view: ExecutionView) -> Self {
+        Self { view, output: None }
+    }
+}
+
+/// Presence decides: `null` is an output too.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 async fn list(args: &ExecutionsList) -> Result<Answer, Failure> {
@@ -79,16 +100,21 @@ async fn show(id: &str, actor: Option<&str>, place: &Place) -> Result<Answer, Fa
 }
 
 /// With an actor: what it asked for, or may read. Without: everything, for the operator.
-async fn show_here(db: &str, id: &str, actor: Option<&str>, place: &Place) -> Result<Asked<ExecutionView>, Failure> {
+async fn show_here(db: &str, id: &str, actor: Option<&str>, place: &Place) -> Result<Asked<Shown>, Failure> {
     let Some(name) = actor else {
         let records = Records::open(db).await?;
         let view = execution_view(records.readers(), id).await;
         records.close().await;
         let view = view.map_err(|it| Rejection::from(it).face());
-        return Ok(view.and_then(|it| it.ok_or_else(|| Rejection::ExecutionNotFound.face())));
+        let view = view.and_then(|it| it.ok_or_else(|| Rejection::ExecutionNotFound.face()));
+        return Ok(view.map(Shown::from));
     };
     let session = Session::open(db, place, Role::Looks, Database::Existing).await?;
-    let shown = session.engine.executions(identity(Some(name))?).show(id).await;
+    let executions = session.engine.executions(identity(Some(name))?);
+    let shown = match executions.show(id).await {
+        Ok(view) => executions.output(id).await.map(|it| Shown { view, output: it.map(crate::Output::into_json) }),
+        Err(error) => Err(error),
+    };
     session.close().await;
     Ok(shown)
 }
@@ -119,7 +145,7 @@ async fn resolve(
             let executions = Executions { core: Arc::clone(session.core()), identity, issuer: Some(issuer()) };
             let resolved = executions.resolve(id, resolution).await;
             session.close().await;
-            (resolved, Side::Database)
+            (resolved.map(Shown::from), Side::Database)
         }
     };
     let done = format!("execution {id} is settled");
@@ -152,9 +178,9 @@ fn resolution(to: ResolveTo, output: Option<&str>) -> Result<Resolution, Failure
     }
 }
 
-fn answer(shown: Result<ExecutionView, Error>, side: Side) -> Answer {
+fn answer(shown: Asked<Shown>, side: Side) -> Answer {
     match shown {
-        Ok(view) => Answer::new(Exit::Done, &view, whole(&view)),
+        Ok(shown) => Answer::new(Exit::Done, &shown, whole(&shown)),
         Err(error) => Answer::refused_with(&error, next(error.code, side)),
     }
 }
@@ -168,7 +194,7 @@ fn next(code: ErrorCode, side: Side) -> &'static str {
     }
 }
 
-fn whole(view: &ExecutionView) -> String {
+fn whole(Shown { view, output }: &Shown) -> String {
     let actor = view.actor.as_ref().map_or_else(|| "nobody".into(), |it| format!("{} ({})", it.id, it.kind.as_str()));
     let mut rows = vec![
         ("status", status(view.status).to_owned()),
@@ -179,7 +205,8 @@ fn whole(view: &ExecutionView) -> String {
     rows.extend(view.ended_at.map(|it| ("ended", it.to_string())));
     rows.extend(view.approval_id.as_ref().map(|it| ("approval", it.to_string())));
     rows.push(("trail", format!("countersign audit list --execution {}", view.id)));
-    format!("{STRONG}{}{STRONG:#}\n{}", view.id, facts(&rows))
+    let output = output.as_ref().map(|it| format!("output\n{}\n", plain(&pretty(it)))).unwrap_or_default();
+    format!("{STRONG}{}{STRONG:#}\n{}{output}", view.id, facts(&rows))
 }
 
 fn status(it: ExecutionStatus) -> &'static str {

@@ -13,7 +13,7 @@ use super::place::Where;
 use super::remote::Reply;
 use super::screen::{Answer, FAINT, GOOD, WARNING, facts, failed, plain, pretty};
 use crate::builder::Role;
-use crate::{ApprovalRequest, Error, ErrorCode, ExecutionId, JsonInput, Outcome, Surface};
+use crate::{ApprovalRequest, Error, ExecutionId, JsonInput, Outcome, Surface};
 
 pub(super) async fn run(args: Invoke) -> Result<Answer, Failure> {
     let given = [("--actor", args.who.actor.is_some()), ("--surface", args.surface.is_some())];
@@ -126,7 +126,7 @@ fn answer_of(reply: &Reply) -> Result<Answer, Failure> {
     };
     let error = problem.error(reply.status())?;
     let Some(execution_id) = problem.execution_id else { return Ok(Answer::refused(&error, Side::Server)) };
-    let is_stopped = matches!(error.code, ErrorCode::Cancelled | ErrorCode::Timeout);
+    let is_stopped = problem.outcome.as_deref() == Some("cancelled");
     let status = if is_stopped { Status::Cancelled } else { Status::Failed };
     let replayed = reply.is_replayed.then_some(true);
     let error = Some(error);

@@ -81,14 +81,13 @@ impl Server {
         self.send(request, Effect::Possible).await
     }
 
-    /// Events as they come, behind `last`, or from now on.
+    /// Events as they come.
     pub(super) fn stream(
         &self,
         path: &'static [&'static str],
         query: Vec<(&'static str, Option<String>)>,
-        last: Option<String>,
     ) -> Stream<'_> {
-        Stream::new(self, path, query, last)
+        Stream::new(self, path, query)
     }
 
     fn posting(&self, path: &[&str], body: String) -> RequestBuilder {

@@ -158,13 +158,6 @@ impl Lines {
             Err(error) => ControlFlow::Break(unwritten(&error)),
         }
     }
-
-    /// A remark for people: to standard error, so that lines stay lines.
-    pub(super) fn remark(self, text: &str) {
-        if !self.json {
-            print_error(&format!("{FAINT}{}{FAINT:#}\n", plain(text)));
-        }
-    }
 }
 
 /// To standard error. If that is closed nobody listens.

@@ -86,7 +86,7 @@ fn wrong_databases() {
 }
 
 /// Changes a database behind the engine's back.
-fn execute(shell: &Shell, statement: &'static str) {
+pub(super) fn execute(shell: &Shell, statement: &'static str) {
     use sqlx::{Connection as _, SqliteConnection};
 
     let url = format!("sqlite:{}", shell.path().join("countersign.db").display());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::super::actors::identity;
@@ -84,7 +85,7 @@ impl Source {
             Self::Actor(_, approvals) => approvals.list(status).await,
             Self::Server(server) => {
                 let status = status.map(|it| it.as_str().to_owned());
-                server.get::<Vec<ApprovalView>>(&["v1", "approvals"], &[("status", status)]).await?
+                server.get::<Listing>(&["v1", "approvals"], &[("status", status)]).await?.map(|it| it.approvals)
             }
         };
         Ok(all.map(|all| latest(all, before, limit)))
@@ -128,6 +129,12 @@ impl Source {
             Self::Server(server) => server.post(&["v1", "approvals", id, "withdraw"], String::new()).await?,
         })
     }
+}
+
+/// What a server answers.
+#[derive(Deserialize)]
+struct Listing {
+    approvals: Vec<ApprovalView>,
 }
 
 /// The operator has the database anyway, and sees every tenant's.

@@ -80,7 +80,7 @@ async fn here(source: &Source, core: &Core, lines: Lines) -> Result<Asked<Exit>,
 }
 
 async fn there(source: &Source, server: &Server, lines: Lines) -> Result<Asked<Exit>, Failure> {
-    let mut stream = server.stream(&["v1", "approvals", "stream"], Vec::new(), None);
+    let mut stream = server.stream(&["v1", "approvals", "stream"], Vec::new());
     if let Err(error) = stream.connect().await? {
         return Ok(Err(error));
     }

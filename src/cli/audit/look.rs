@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::screen::{HINT, table};
 use super::Event;
-use crate::{AuditEvent, DecisionData, EventKind, PolicyRef};
+use crate::{AuditEvent, DecisionData, EventKind, PolicyRef, StoredEvent};
 
 /// What is told of each.
 pub(super) const HEADINGS: [&str; 6] = ["seq", "at", "event", "actor", "capability", "about"];
@@ -18,11 +18,9 @@ pub(super) fn more(events: &[Event], limit: u32) -> String {
     }
 }
 
-/// An event as it is stored, with its place in the log.
-pub(in crate::cli) fn numbered(seq: i64, body: &str) -> Value {
-    let mut event: Value = serde_json::from_str(body).unwrap_or_default();
-    event["seq"] = seq.into();
-    event
+/// An event as it is stored, with its place in the log before it.
+pub(in crate::cli) fn numbered(seq: i64, body: &str) -> StoredEvent {
+    StoredEvent { seq, body: body.to_owned() }
 }
 
 /// Events as a table.

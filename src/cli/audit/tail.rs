@@ -11,7 +11,7 @@ use super::super::place::Where;
 use super::super::remote::{Asked, Server};
 use super::super::screen::{Answer, Lines, STRONG, row as in_columns};
 use super::look::{HEADINGS, numbered, row};
-use super::{Event, Log, asked, event, of, page, read};
+use super::{Event, Log, asked, event, of, read};
 use crate::store::{EventFilter, StoreError};
 
 /// How often a database is looked at.
@@ -60,11 +60,14 @@ async fn here(log: &Log, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, 
     let count = usize::try_from(args.lines).unwrap_or(usize::MAX);
     let last = EventFilter { last: true, up_to: Some(end), ..filter.clone() };
     let events = if count == 0 { Vec::new() } else { readers.events(&last, count).await? };
-    if let ControlFlow::Break(exit) = print_all(lines, &events) {
+    if let ControlFlow::Break(exit) = first(lines, &events) {
         return Ok(Ok(exit));
     }
     let mut filter = EventFilter { after_seq: end, ..filter };
-    while args.follow {
+    if !args.follow {
+        return Ok(Ok(Exit::Done));
+    }
+    loop {
         if let Err(error) = log.check().await {
             return Ok(Err(error));
         }
@@ -77,22 +80,26 @@ async fn here(log: &Log, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, 
             tokio::time::sleep(POLL).await;
         }
     }
-    Ok(Ok(Exit::Done))
 }
 
+/// The stream says where the log ends; what is before that is asked for, and what comes behind it is heard.
 async fn there(server: &Server, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, Failure> {
     let query = asked(&args.about);
-    let (events, end) = match last(server, args, &query).await? {
-        Ok(found) => found,
+    let mut stream = server.stream(&["v1", "audit", "events", "stream"], query.clone());
+    let end = match stream.connect().await? {
+        Ok(end) => end,
         Err(error) => return Ok(Err(error)),
     };
-    if let ControlFlow::Break(exit) = print_all(lines, &events) {
+    let events = match last(server, args, &query, end).await? {
+        Ok(events) => events,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let ControlFlow::Break(exit) = first(lines, &events) {
         return Ok(Ok(exit));
     }
     if !args.follow {
         return Ok(Ok(Exit::Done));
     }
-    let mut stream = server.stream(&["v1", "audit", "events", "stream"], query, Some(end.to_string()));
     loop {
         let heard = match stream.next().await? {
             Ok(heard) => heard,
@@ -105,19 +112,19 @@ async fn there(server: &Server, args: &AuditTail, lines: Lines) -> Result<Asked<
     }
 }
 
-/// The last events of a server's log, looked for from its end backwards, and where that is.
+/// The last events of a server's log, looked for from its end backwards.
 async fn last(
     server: &Server,
     args: &AuditTail,
     query: &[(&'static str, Option<String>)],
-) -> Result<Asked<(Vec<Event>, i64)>, Failure> {
-    let end = match page(server, &[], i64::MAX, 1).await? {
-        Ok(page) => page.up_to,
-        Err(error) => return Ok(Err(error)),
-    };
+    end: i64,
+) -> Result<Asked<Vec<Event>>, Failure> {
     let count = usize::try_from(args.lines).unwrap_or(usize::MAX);
+    if count == 0 {
+        return Ok(Ok(Vec::new()));
+    }
     let mut window = 1_000;
-    while count > 0 {
+    loop {
         let after = (end - window).max(0);
         let mut events = match read(server, query, after, usize::MAX).await? {
             Ok(events) => events,
@@ -126,11 +133,10 @@ async fn last(
         events.retain(|it| it.0 <= end); // the rest comes over the stream
         if events.len() >= count || after == 0 {
             events.drain(..events.len().saturating_sub(count));
-            return Ok(Ok((events, end)));
+            return Ok(Ok(events));
         }
         window *= 8;
     }
-    Ok(Ok((Vec::new(), end)))
 }
 
 fn heading(lines: Lines) -> ControlFlow<Exit> {
@@ -142,7 +148,7 @@ fn heading(lines: Lines) -> ControlFlow<Exit> {
 }
 
 /// The first ones, under a heading.
-fn print_all(lines: Lines, events: &[Event]) -> ControlFlow<Exit> {
+fn first(lines: Lines, events: &[Event]) -> ControlFlow<Exit> {
     heading(lines)?;
     print(lines, events)
 }

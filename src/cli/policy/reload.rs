@@ -13,8 +13,7 @@ use crate::{PolicyProblem, PolicyRefusal, PolicyReload};
 struct Reloaded {
     hash: String,
     changed: bool,
-    #[serde(default, alias = "notes")]
-    problems: Vec<PolicyProblem>,
+    notes: Vec<PolicyProblem>,
 }
 
 pub(super) async fn run(args: &Reload) -> Result<Answer, Failure> {
@@ -25,7 +24,12 @@ pub(super) async fn run(args: &Reload) -> Result<Answer, Failure> {
             return Err(Failure::could_not_run("a database loads no policies", next));
         }
     };
-    let done = server.post::<Reloaded>(&["v1", "policies", "reload"], String::new()).await?;
-    let done = done.map(|Reloaded { hash, changed, problems: notes }| PolicyReload { hash, changed, notes });
-    answer(done.map_err(PolicyRefusal::Refused), Side::Server)
+    let reply = server.call(&["v1", "policies", "reload"], String::new(), &[]).await?;
+    let done = match reply.problem()? {
+        None => reply.document::<Reloaded>()?.map_err(PolicyRefusal::Refused),
+        Some(problem) if !problem.problems.is_empty() => Err(PolicyRefusal::Problems(problem.problems)),
+        Some(problem) => Err(PolicyRefusal::Refused(problem.error(reply.status())?)),
+    };
+    let done = done.map(|Reloaded { hash, changed, notes }| PolicyReload { hash, changed, notes });
+    answer(done, Side::Server)
 }

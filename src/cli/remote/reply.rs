@@ -9,7 +9,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::Effect;
 use crate::outcome::Detail;
-use crate::{Error, ErrorCode, ExecutionId};
+use crate::{Error, ErrorCode, ExecutionId, PolicyProblem};
 
 /// The most bytes of an answer that are read.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
@@ -41,8 +41,14 @@ pub(in crate::cli) struct Problem {
     retryable: bool,
     #[serde(default)]
     pub(in crate::cli) execution_id: Option<ExecutionId>,
+    /// How the call ended, `failed` or `cancelled`.
+    #[serde(default)]
+    pub(in crate::cli) outcome: Option<String>,
     #[serde(default)]
     details: Vec<Detail>,
+    /// What is wrong with policies.
+    #[serde(default)]
+    pub(in crate::cli) problems: Vec<PolicyProblem>,
 }
 
 impl Reply {
@@ -109,13 +115,16 @@ impl Problem {
     pub(in crate::cli) fn error(&self, status: u16) -> Result<Error, Failure> {
         let message = self.detail.clone().unwrap_or_else(|| self.title.clone());
         let Some(code) = ErrorCode::ALL.iter().find(|it| it.as_str() == self.code) else {
-            let cause = format!("the server refuses: {message} ({})", self.code);
-            let exit = if status >= 500 { Exit::Failed } else { Exit::CouldNotRun };
-            return Err(Failure::ending(
-                exit,
-                cause,
-                "see that client and server are of the same version, and try again",
-            ));
+            let (exit, next) = match status {
+                413 | 414 | 431 => (Exit::Invalid, "send less"),
+                403 => {
+                    (Exit::CouldNotRun, "call it by a name that it knows: `hosts` under `[http]` of its configuration")
+                }
+                404 | 405 => (Exit::CouldNotRun, "name the root of its API with `--server`, without `/v1`"),
+                500.. => (Exit::Failed, "try again, and see the server's log"),
+                _ => (Exit::CouldNotRun, "see that client and server are of the same version, and try again"),
+            };
+            return Err(Failure::ending(exit, format!("the server refuses: {message} ({})", self.code), next));
         };
         Ok(Error { code: *code, message, retryable: self.retryable, details: self.details.clone() })
     }

@@ -1,5 +1,6 @@
 //! A stream of events (SSE) that goes on after the connection broke, from where it was.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use reqwest::Response;
@@ -25,10 +26,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15);
 const MAX_EVENT: usize = 4 * 1024 * 1024;
 
 /// One event of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Heard {
-    /// The place in the log.
-    pub(in crate::cli) id: Option<String>,
     pub(in crate::cli) data: String,
 }
 
@@ -37,8 +36,11 @@ pub(in crate::cli) struct Stream<'a> {
     server: &'a Server,
     path: &'static [&'static str],
     query: Vec<(&'static str, Option<String>)>,
+    /// The place in the log of what was heard last.
     last: Option<String>,
     open: Option<(Response, Lines)>,
+    /// What came and was not asked for yet.
+    heard: VecDeque<Heard>,
     /// Whether the server answered once: only then is it waited for.
     was_there: bool,
 }
@@ -52,20 +54,19 @@ enum Broken {
 }
 
 impl<'a> Stream<'a> {
-    /// Events behind `last`; without it, those that come from now on.
+    /// Events that come from now on.
     pub(super) fn new(
         server: &'a Server,
         path: &'static [&'static str],
         query: Vec<(&'static str, Option<String>)>,
-        last: Option<String>,
     ) -> Self {
-        Self { server, path, query, last, open: None, was_there: false }
+        Self { server, path, query, last: None, open: None, heard: VecDeque::new(), was_there: false }
     }
 
-    /// Connects, so that nothing that happens from now on is missed.
-    pub(in crate::cli) async fn connect(&mut self) -> Result<Result<(), Error>, Failure> {
-        match self.try_connect().await {
-            Ok(()) => Ok(Ok(())),
+    /// Connects, so that nothing that happens from now on is missed. How far the log is.
+    pub(in crate::cli) async fn connect(&mut self) -> Result<Result<i64, Error>, Failure> {
+        match self.try_begin().await {
+            Ok(place) => Ok(Ok(place)),
             Err(Broken::Ended(Ok(error))) => Ok(Err(error)),
             Err(Broken::Ended(Err(failure)) | Broken::Lost(failure)) => Err(failure),
         }
@@ -94,23 +95,42 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// A stream begins with its place.
+    async fn try_begin(&mut self) -> Result<i64, Broken> {
+        self.try_connect().await?;
+        while self.last.is_none() {
+            self.listen().await?;
+        }
+        let place = self.last.as_deref().and_then(|it| it.parse().ok());
+        place.ok_or_else(|| Broken::Ended(Err(foreign())))
+    }
+
     async fn try_next(&mut self) -> Result<Heard, Broken> {
         if self.open.is_none() {
             self.try_connect().await?;
         }
-        let Some((response, lines)) = &mut self.open else { return Err(lost("the connection ended")) };
         loop {
-            if let Some(heard) = lines.event() {
-                self.last = heard.id.clone().or(self.last.take());
+            if let Some(heard) = self.heard.pop_front() {
                 return Ok(heard);
             }
-            match tokio::time::timeout(SILENCE, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => lines.add(&bytes).map_err(|()| lost("an event is too long"))?,
-                Ok(Ok(None)) => return Err(lost("the connection ended")),
-                Ok(Err(error)) => return Err(lost(&super::chain(&error))),
-                Err(_) => return Err(lost("the server fell silent")),
-            }
+            self.listen().await?;
         }
+    }
+
+    /// Takes what comes next, a part of an event perhaps.
+    async fn listen(&mut self) -> Result<(), Broken> {
+        let Some((response, lines)) = &mut self.open else { return Err(lost("the connection ended")) };
+        match tokio::time::timeout(SILENCE, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => lines.add(&bytes).map_err(|()| lost("an event is too long"))?,
+            Ok(Ok(None)) => return Err(lost("the connection ended")),
+            Ok(Err(error)) => return Err(lost(&super::chain(&error))),
+            Err(_) => return Err(lost("the server fell silent")),
+        }
+        while let Some(Block { id, data }) = lines.block() {
+            self.last = id.or(self.last.take());
+            self.heard.extend(data.map(|data| Heard { data }));
+        }
+        Ok(())
     }
 
     async fn try_connect(&mut self) -> Result<(), Broken> {
@@ -166,24 +186,25 @@ impl Lines {
         Ok(())
     }
 
-    /// The next event that is whole. Comments, which only show that somebody is there, are none.
-    fn event(&mut self) -> Option<Heard> {
-        loop {
-            let end = end_of_event(&self.text)?;
-            let block: Vec<u8> = self.text.drain(..end).collect();
-            let heard = read(&String::from_utf8_lossy(&block));
-            if heard.is_some() {
-                return heard;
-            }
-        }
+    /// The next block that is whole.
+    fn block(&mut self) -> Option<Block> {
+        let end = end_of_block(&self.text)?;
+        let block: Vec<u8> = self.text.drain(..end).collect();
+        Some(read(&String::from_utf8_lossy(&block)))
     }
 }
 
-/// Where the blank line that ends an event is over.
-fn end_of_event(text: &[u8]) -> Option<usize> {
+/// What a blank line ends: an event, or only a place, or a sign that somebody is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Block {
+    id: Option<String>,
+    data: Option<String>,
+}
+
+/// Where the blank line that ends a block is over.
+fn end_of_block(text: &[u8]) -> Option<usize> {
     let mut line = 0;
-    for (at, byte) in text.iter().enumerate().filter(|(_, it)| **it == b'\n') {
-        debug_assert_eq!(*byte, b'\n');
+    for (at, _) in text.iter().enumerate().filter(|it| *it.1 == b'\n') {
         if matches!(&text[line..at], b"" | b"\r") {
             return Some(at + 1);
         }
@@ -192,20 +213,19 @@ fn end_of_event(text: &[u8]) -> Option<usize> {
     None
 }
 
-fn read(block: &str) -> Option<Heard> {
-    let mut heard = Heard::default();
+fn read(block: &str) -> Block {
+    let mut id = None;
     let mut data: Vec<&str> = Vec::new();
     for line in block.lines() {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
-            "id" => heard.id = Some(value.to_owned()),
+            "id" => id = Some(value.to_owned()),
             "data" => data.push(value),
             _ => {} // a comment, or what this command has no use for
         }
     }
-    heard.data = data.join("\n");
-    (!data.is_empty()).then_some(heard)
+    Block { id, data: (!data.is_empty()).then(|| data.join("\n")) }
 }
 
 #[cfg(test)]
@@ -214,16 +234,16 @@ mod tests {
 
     #[test]
     fn events_are_read_however_they_are_cut() {
-        let text =
-            ": hello\n\nid: 7\nevent: a.b\ndata: {\"a\":\ndata: 1}\n\n:\n\nid:8\r\ndata:x\r\n\r\ndata: unfinished\n";
+        let text = "retry: 1\nid: 6\n\nid: 7\nevent: a.b\ndata: {\"a\":\ndata: 1}\n\n: beat\n\nid:8\r\ndata:x\r\n\r\ndata: y\n";
         for size in 1..text.len() {
-            let (mut lines, mut heard) = (Lines::default(), Vec::new());
+            let (mut lines, mut blocks) = (Lines::default(), Vec::new());
             for part in text.as_bytes().chunks(size) {
                 lines.add(part).unwrap();
-                heard.extend(std::iter::from_fn(|| lines.event()));
+                blocks.extend(std::iter::from_fn(|| lines.block()));
             }
-            let event = |id: &str, data: &str| Heard { id: Some(id.into()), data: data.into() };
-            assert_eq!(heard, [event("7", "{\"a\":\n1}"), event("8", "x")], "{size}");
+            let block = |id: &str, data: Option<&str>| Block { id: Some(id.into()), data: data.map(Into::into) };
+            let (beat, first) = (Block::default(), block("7", Some("{\"a\":\n1}")));
+            assert_eq!(blocks, [block("6", None), first, beat, block("8", Some("x"))], "{size}");
         }
     }
 
