@@ -64,7 +64,7 @@ fn each_dependency_has_one_user() {
         ("jsonwebtoken::", &["auth"]),
         ("subtle::", &["auth"]),
         ("rustls::", &["outbound"]),
-        ("reqwest::", &["outbound", "notifications", "auth", "manifest"]),
+        ("reqwest::", &["outbound", "notifications", "auth", "manifest", "cli"]),
         ("prometheus_client::", &["meters"]),
         ("toml::", &["config", "manifest"]),
         ("rustix::", &["manifest", "cli"]),
