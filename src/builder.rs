@@ -1,5 +1,7 @@
 //! What an engine needs, and everything that can be wrong with it.
 
+mod background;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::background::Background;
+use crate::BoxError;
 use crate::abandoned::Abandoned;
 use crate::actor::SharedIdentity;
 use crate::approver::{ApprovalHandler, InlineApprover};
@@ -16,19 +20,18 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
+use crate::ledger::LogTree;
 use crate::meters::Meters;
 #[cfg(feature = "http")]
 use crate::notifications::Notifications;
-use crate::pipeline::Core;
+use crate::pipeline::{Core, Tallies};
 use crate::policies::{self, Around, Policies};
 use crate::policy::{PolicySet, PolicySource};
-use crate::reconciling;
 use crate::registry::{self, Registry};
 use crate::resource::{EntityProvider, Resources};
 use crate::store::{Config, KeySource, OpenError, Store};
 use crate::trail::StageProbe;
-use crate::worker::{Requesters, Worker};
-use crate::{BoxError, BoxFuture};
+use crate::worker::Requesters;
 
 /// What a process is for (EXE-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +59,6 @@ const KEEP_DECISIONS: Duration = Duration::from_hours(24 * 90);
 /// Longer than anybody keeps a policy.
 const MAX_KEEP_DECISIONS: Duration = Duration::from_hours(24 * 3_660);
 
-/// Makes the contexts of what a worker runs.
-type Make<C> = Box<dyn Fn(SharedIdentity) -> BoxFuture<Result<C, BoxError>> + Send + Sync>;
-
 /// Collects what an engine needs. An application exports this, not an [`Engine`], so that its tests can build theirs.
 #[must_use = "an engine is made by `build`"]
 pub struct EngineBuilder<C = ()> {
@@ -75,10 +75,8 @@ pub struct EngineBuilder<C = ()> {
     role: Role,
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
-    requesters: Option<Arc<dyn Requesters>>,
-    worker_context: Option<Make<C>>,
-    #[cfg(feature = "http")]
-    notifications: Option<Notifications>,
+    background: Background<C>,
+    log: Option<LogTree>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) probe: Option<StageProbe>,
@@ -101,10 +99,8 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             role: Role::Serves,
             approver: None,
             entities: None,
-            requesters: None,
-            worker_context: None,
-            #[cfg(feature = "http")]
-            notifications: None,
+            background: Background::none(),
+            log: None,
             clock: Clock::System,
             ids: Ids::Random,
             probe: None,
@@ -201,7 +197,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// Says who requesters are today, for capabilities with
     /// [`run_on_approval`](crate::CapabilityBuilder::run_on_approval).
     pub fn requesters(mut self, requesters: impl Requesters) -> Self {
-        self.requesters = Some(Arc::new(requesters));
+        self.background.requesters = Some(Arc::new(requesters));
         self
     }
 
@@ -213,9 +209,9 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         Fut: Future<Output = Result<C, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.worker_context = Some(Box::new(move |identity| {
-            let made = make(identity);
-            Box::pin(async move { made.await.map_err(Into::into) })
+        self.background.worker_context = Some(Box::new(move |identity| {
+            let context = make(identity);
+            Box::pin(async move { context.await.map_err(Into::into) })
         }));
         self
     }
@@ -225,7 +221,13 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
     /// same, and whoever starts last says which there are.
     #[cfg(feature = "http")]
     pub fn notifications(mut self, notifications: Notifications) -> Self {
-        self.notifications = Some(notifications);
+        self.background.notifications = Some(notifications);
+        self
+    }
+
+    /// What becomes of the log beside being written (default: a Merkle tree that nobody signs).
+    pub fn log_tree(mut self, log: LogTree) -> Self {
+        self.log = Some(log);
         self
     }
 
@@ -243,12 +245,14 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
-    /// Leases and sweeps that never come due, unless the application chose them: for tests that move the clock.
+    /// Leases and sweeps that never come due, and no tree over the log, unless the application chose them: for tests that
+    /// move the clock.
     #[cfg(feature = "testing")]
     pub(crate) fn unhurried(mut self) -> Self {
         let never = Duration::from_hours(24 * 3_650);
         self.lease = if self.lease == LEASE { never } else { self.lease };
         self.sweep = if self.sweep == SWEEP { never } else { self.sweep };
+        self.log = self.log.or_else(|| Some(LogTree::off()));
         self
     }
 
@@ -274,12 +278,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let mut problems = self.out_of_bounds();
         let (drafts, handlers): (Vec<_>, Vec<_>) =
             self.capabilities.into_iter().map(|it| (it.draft, it.procedure)).unzip();
-        if self.entities.is_none() {
-            problems.extend(registry::unprovided(&drafts));
-        }
-        if self.requesters.is_none() || self.worker_context.is_none() {
-            problems.extend(registry::unworked(&drafts));
-        }
+        problems.extend(registry::unmet(&drafts, self.entities.is_some(), self.background.can_work()));
         let registry = Registry::new(drafts).map_err(|found| problems.extend(found));
         let path = path(self.database.as_deref()).map_err(|found| problems.push(found));
         let is_watching = self.watches && self.role == Role::Serves;
@@ -310,6 +309,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         policies.shadow(candidate);
+        let ledger = self.log.unwrap_or_default().ready(&store, self.role == Role::Serves);
         let core = Arc::new(Core {
             #[cfg(feature = "http")]
             tail: crate::tail::Tail::new(store.clone(), clock.clone()),
@@ -318,6 +318,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             registry,
             policies,
             store,
+            ledger,
             resources: Resources { provider: self.entities, clock: clock.clone() },
             clock,
             ids,
@@ -327,20 +328,11 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             probe: self.probe,
             #[cfg(feature = "http")]
             auth_failures: crate::auth::Failures::default(),
-            worked: crate::worker::Tally::default(),
-            #[cfg(feature = "http")]
-            notified: crate::notifications::Tally::default(),
+            tallies: Tallies::default(),
         });
         let engine = Engine { core, procedures: Arc::new(Procedures { handlers, layers: self.layers }) };
-        let core = &engine.core;
-        let reconciles = self.role == Role::Serves && core.registry.all().iter().any(|it| it.meta.reconcile.is_some());
-        start(core, reconciles.then_some(self.sweep), watched);
         if self.role == Role::Serves {
-            if let (Some(requesters), Some(make)) = (self.requesters, self.worker_context) {
-                work(&engine, requesters, make, self.lease);
-            }
-            #[cfg(feature = "http")]
-            deliver(&engine.core, self.notifications, self.lease).await?;
+            self.background.start(&engine, self.lease, self.sweep, watched).await?;
         }
         Ok((engine, notes))
     }
@@ -384,47 +376,6 @@ fn watched(policies: &PolicySource, is_watching: bool) -> Result<Option<PathBuf>
             Err(Problem::new("the policies", "they are watched, and in no directory", "name a directory"))
         }
     }
-}
-
-/// What runs beside the calls: asking hooks about unknown outcomes, watching policies.
-fn start(core: &Arc<Core>, reconcile: Option<Duration>, watched: Option<PathBuf>) {
-    if let Some(sweep) = reconcile {
-        spawn(reconciling::reconcile(Arc::downgrade(core), sweep, core.clock.clone(), core.stop.clone()));
-    }
-    if let Some(directory) = watched {
-        spawn(policies::watch(Arc::downgrade(core), directory, core.clock.clone(), core.stop.clone()));
-    }
-}
-
-/// Ends by the engine's stop token, and is not one of the tasks that a shutdown waits for.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "documented: reconcile hooks, the watcher of policies, the worker, deliverers"
-)]
-fn spawn(worker: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(worker);
-}
-
-/// Runs what was approved, if any capability is to be run so.
-fn work<C: Send + Sync + 'static>(engine: &Engine<C>, requesters: Arc<dyn Requesters>, make: Make<C>, lease: Duration) {
-    let core = &engine.core;
-    if core.registry.all().iter().any(|it| it.meta.run_on_approval) {
-        let context = engine.gateway(make).context;
-        let worker = Worker { core: Arc::downgrade(core), requesters, context, claim: lease };
-        spawn(worker.work(core.clock.clone(), core.stop.clone(), core.store.approved()));
-    }
-}
-
-/// Says who is told of what, and tells them.
-#[cfg(feature = "http")]
-async fn deliver(core: &Arc<Core>, notifications: Option<Notifications>, lease: Duration) -> Result<(), BuildError> {
-    let Some(notifications) = notifications else { return Ok(()) };
-    if let Err(error) = core.store.subscribe(notifications.subscribers()).await {
-        let what = format!("who is told of what cannot be stored: {error}");
-        return Err(BuildError { problems: vec![Problem::new("the database", what, "see to it, then start again")] });
-    }
-    notifications.deliverers(core, lease.saturating_mul(2)).for_each(spawn);
-    Ok(())
 }
 
 /// Where the database named by a URL is.

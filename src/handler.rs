@@ -60,6 +60,7 @@ pub(crate) enum Kind {
     Unauthenticated,
     Forbidden,
     NotExecuted(BoxError),
+    Unknown(BoxError),
     Other(BoxError),
 }
 
@@ -77,6 +78,12 @@ impl HandlerError {
     /// **Nothing happened**, and an identical try may work: frees the key and allows a retry.
     pub fn not_executed(cause: impl Into<BoxError>) -> Self {
         Self(Kind::NotExecuted(cause.into()))
+    }
+
+    /// **Nobody knows whether it happened**: what was asked of another system got no answer. A write that is not declared
+    /// idempotent stays unknown until somebody finds out, and its key answers `OUTCOME_UNKNOWN` (INV-11).
+    pub fn unknown(cause: impl Into<BoxError>) -> Self {
+        Self(Kind::Unknown(cause.into()))
     }
 
     /// Anything else. The cause goes to the log, the caller reads "The operation failed.".

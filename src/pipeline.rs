@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::deciding::{Standing, bound, opened, standing};
 use crate::id::Ids;
 use crate::invocation::{Body, Context};
+use crate::ledger::Ledger;
 use crate::meters::Meters;
 use crate::outcome::{ErrorCode, Outcome};
 use crate::policies::Policies;
@@ -39,11 +40,20 @@ use crate::{ApprovalId, Identity};
 /// How often a changed policy set sends a call back to stage 5 before it is refused.
 pub(crate) const POLICY_TRIES: u32 = 3;
 
+/// What this process did besides calls, for the metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    pub(crate) worker: crate::worker::Tally,
+    #[cfg(feature = "http")]
+    pub(crate) notifications: crate::notifications::Tally,
+}
+
 /// Everything that executions share.
 pub(crate) struct Core {
     pub(crate) registry: Arc<Registry>,
     pub(crate) policies: Policies,
     pub(crate) store: Store,
+    pub(crate) ledger: Ledger,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) tasks: TaskTracker,
@@ -56,11 +66,7 @@ pub(crate) struct Core {
     pub(crate) auth_failures: crate::auth::Failures,
     #[cfg(feature = "http")]
     pub(crate) tail: crate::tail::Tail,
-    /// What the worker of this process did.
-    pub(crate) worked: crate::worker::Tally,
-    /// What the deliverers of this process did.
-    #[cfg(feature = "http")]
-    pub(crate) notified: crate::notifications::Tally,
+    pub(crate) tallies: Tallies,
     pub(crate) probe: Option<StageProbe>,
 }
 

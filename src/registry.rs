@@ -43,8 +43,14 @@ impl Registry {
     }
 }
 
+/// What capabilities need of the builder and did not get.
+pub(crate) fn unmet(drafts: &[Draft], has_entities: bool, has_worker: bool) -> Vec<Problem> {
+    let unprovided = unprovided(drafts).filter(|_| !has_entities);
+    unprovided.chain(unworked(drafts).filter(|_| !has_worker)).collect()
+}
+
 /// Capabilities that are about an entity of the application, of an engine that nobody fetches entities for.
-pub(crate) fn unprovided(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
+fn unprovided(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     let about = drafts.iter().filter_map(|it| Some((it, it.meta.resource.as_ref()?)));
     about.map(|(draft, resource)| {
         let what = format!("it is about an entity, `{}`, and nothing provides entities", resource.entity);
@@ -53,7 +59,7 @@ pub(crate) fn unprovided(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
 }
 
 /// Capabilities that a worker is to run, of an engine that has none: it knows no requesters, or cannot make a context.
-pub(crate) fn unworked(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
+fn unworked(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     drafts.iter().filter(|it| it.meta.run_on_approval).map(|draft| {
         let what = "it runs on approval, and no worker could run it";
         let fix = "give the builder `requesters` and a `worker_context`, or remove `run_on_approval`";

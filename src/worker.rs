@@ -28,6 +28,9 @@ const AT_ONCE: usize = 8;
 /// How long finding out who the requester is today may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a call has from its resume to its begin.
+const BEGINNING: Duration = Duration::from_secs(10);
+
 /// Between tries of what did not run for a reason that may pass: doubling from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_hours(1));
 
@@ -130,18 +133,18 @@ impl Worker {
     }
 
     async fn run(&self, core: &Arc<Core>, picked: Picked, mark: Option<String>, permit: OwnedSemaphorePermit) {
-        core.worked.picked.fetch_add(1, Ordering::Relaxed);
+        core.tallies.worker.picked.fetch_add(1, Ordering::Relaxed);
         if let Some(why) = self.resume(core, &picked).await {
             let (wait, refused_under) = match why {
                 Why::Refused => {
-                    core.worked.refused.fetch_add(1, Ordering::Relaxed);
+                    core.tallies.worker.refused.fetch_add(1, Ordering::Relaxed);
                     (PAUSE.0, mark)
                 }
                 Why::Passing => (pause(picked.pick), None),
                 Why::Nobody => (PAUSE.1, None),
             };
             if refused_under.is_none() {
-                core.worked.put_off.fetch_add(1, Ordering::Relaxed);
+                core.tallies.worker.put_off.fetch_add(1, Ordering::Relaxed);
             }
             let wait_us = micros(wait.mul_f64(1.0 + 0.2 * core.ids.jitter()));
             let Picked { approval, pick, .. } = picked;
@@ -177,7 +180,7 @@ impl Worker {
             // The key's own answer: whatever ran, it was not this approval's.
             Outcome::Completed { replayed: true, .. } => Some(Why::Passing),
             Outcome::Completed { .. } => {
-                core.worked.completed.fetch_add(1, Ordering::Relaxed);
+                core.tallies.worker.completed.fetch_add(1, Ordering::Relaxed);
                 None
             }
             Outcome::ApprovalRequired { .. } => None, // the new request replaced this one
@@ -199,6 +202,23 @@ impl Worker {
 }
 
 impl Core {
+    /// Leaves a request that was filed just now to a call that waits for its decision and will resume it: no worker comes
+    /// before `wait` is over and the call had its time to begin. Who waits must still take `APPROVAL_CONSUMED` for an answer.
+    #[expect(dead_code, reason = "calls over HTTP that prefer to wait use it")]
+    pub(crate) async fn leave_to_caller(
+        &self,
+        approval: &crate::ApprovalId,
+        capability: &str,
+        wait: Duration,
+    ) -> Result<(), crate::store::StoreError> {
+        if self.registry.get(capability).is_none_or(|it| !it.meta.run_on_approval) {
+            return Ok(());
+        }
+        let wait_us = micros(wait.saturating_add(BEGINNING));
+        let laid = Laid { approval: approval.clone(), pick: 0, wait_us, refused_under: None };
+        self.store.lay_down(laid).await
+    }
+
     /// What a worker may take up, and under which policies and governance it would run.
     fn to_pick(&self) -> Vec<Pick> {
         let generation = self.store.generation();
@@ -222,7 +242,7 @@ fn why(error: &Error) -> Why {
 
 /// 5 s doubling to 1 h.
 fn pause(pick: i64) -> Duration {
-    let doublings = u32::try_from(pick.saturating_sub(1)).unwrap_or(0).min(16);
+    let doublings = u32::try_from(pick.clamp(1, 17) - 1).unwrap_or(16);
     PAUSE.0.saturating_mul(1 << doublings).min(PAUSE.1)
 }
 

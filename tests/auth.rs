@@ -121,7 +121,7 @@ async fn r1_a_token_that_does_not_say_everything_gets_nothing() {
     for token in &tokens {
         let answer = world.server.invoke(token, "orders.refund", &refund(1_900)).await;
         assert_eq!((answer.status, answer.code()), (401, "UNAUTHENTICATED".into()));
-        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
         refused += 1;
     }
     let trail = world.server.app.trail().await;
@@ -280,8 +280,11 @@ async fn metrics_tell_of_issuers_whose_keys_cannot_be_had() {
     let metrics = async |server: &TestServer| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = countersign::http::metrics::router(server.app.gateway());
-        let serving = tokio::spawn(axum::serve(listener, router).into_future());
+        let gateway = server.app.gateway();
+        let serving = tokio::spawn(async move {
+            let settings = countersign::http::HttpSettings::default();
+            countersign::http::serve_metrics(gateway, &settings, listener, std::future::pending()).await;
+        });
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut text = String::new();
@@ -295,14 +298,14 @@ async fn metrics_tell_of_issuers_whose_keys_cannot_be_had() {
         [
             "countersign_auth_failures_total{reason=\"unknown_token\"} 1",
             "countersign_auth_failures_total{reason=\"wrong_audience\"} 1",
-            "countersign_issuer_keys{issuer=\"https://i.example\"} 1",
-            "countersign_issuer_keys_in_trouble{issuer=\"https://i.example\"} 0",
+            "countersign_issuer_keys{issuer=\"https://i.example\"} 1.0",
+            "countersign_issuer_keys_in_trouble{issuer=\"https://i.example\"} 0.0",
         ]
     );
     std::fs::write(world.keys.path().join("keys.json"), "gone").unwrap();
     world.server.app.clock().advance(Duration::from_mins(10));
     world.server.get(&world.token(&json!({"exp": seconds(3_600)})), "/v1/capabilities").await;
     let told = metrics(&world.server).await;
-    assert_eq!(told[3], "countersign_issuer_keys_in_trouble{issuer=\"https://i.example\"} 1");
+    assert_eq!(told[3], "countersign_issuer_keys_in_trouble{issuer=\"https://i.example\"} 1.0");
     world.server.stop();
 }

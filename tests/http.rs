@@ -1,9 +1,11 @@
 //! The HTTP API over real sockets.
 
 mod audit;
+mod canary;
 mod deciding;
 mod guarding;
 pub(crate) mod harness;
+mod log;
 mod metrics;
 mod noise;
 mod openapi;

@@ -1,5 +1,6 @@
 //! `notifications list|retry|drop`: what waits to be told, and what was given up.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
@@ -100,9 +101,10 @@ fn shown(letters: &[Letter]) -> String {
         vec![it.id.clone(), it.webhook.clone(), it.topic.clone(), about, it.attempts.to_string(), next, failure]
     };
     let rows: Vec<_> = letters.iter().map(row).collect();
+    let hint = "see to the receiver, then `countersign notifications retry --all`";
     let mut text = table(&["id", "webhook", "type", "about", "attempts", "next", "failure"], &rows);
     if letters.iter().any(|it| it.state == "dead") {
-        text += &format!("{HINT}next:{HINT:#} see to the receiver, then `countersign notifications retry --all`\n");
+        let _ = writeln!(text, "{HINT}next:{HINT:#} {hint}"); // into a String: cannot fail
     }
     text
 }

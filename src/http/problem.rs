@@ -352,7 +352,7 @@ mod tests {
     fn every_code_has_the_status_of_the_table() {
         let mut lines = String::new();
         for code in ErrorCode::ALL {
-            lines += &format!("{} {code}\n", status(&error(*code, Vec::new())).as_u16());
+            lines = format!("{lines}{} {code}\n", status(&error(*code, Vec::new())).as_u16());
         }
         insta::assert_snapshot!(lines, @r"
         404 CAPABILITY_NOT_FOUND
@@ -390,7 +390,7 @@ mod tests {
     async fn a_panic_of_the_adapter_is_a_problem_without_its_text() {
         let route = axum::routing::get(async || -> StatusCode { panic!("canary-panic") });
         let router: axum::Router = axum::Router::new().route("/", route).layer(CatchPanicLayer::custom(panicked));
-        let response = router.oneshot(axum::extract::Request::default()).await.unwrap();
+        let response = router.oneshot(axum::extract::Request::new(axum::body::Body::empty())).await.unwrap();
         assert_eq!(
             (response.status(), &response.headers()[CONTENT_TYPE]),
             (StatusCode::INTERNAL_SERVER_ERROR, &PROBLEM)
@@ -413,6 +413,10 @@ mod tests {
             assert!(ErrorCode::ALL.iter().all(|code| code.as_str() != it.as_str()), "{it:?}");
             assert!(it.status().is_client_error() && it.sentence().ends_with('.'));
         }
+        let page = include_str!("../../docs/http.md");
+        let row = |it: Transport| format!("| `{}` | {} |", it.as_str(), it.status().as_u16());
+        let missing: Vec<_> = Transport::ALL.into_iter().map(row).filter(|it| !page.contains(it)).collect();
+        assert_eq!(missing, Vec::<String>::new(), "the page on HTTP lacks them");
         assert_eq!((title("POLICY_DENIED"), title("TIMEOUT")), ("Policy denied".into(), "Timeout".into()));
     }
 }

@@ -102,3 +102,58 @@ impl HttpSettings {
         problems
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_on_http_tells_every_setting_and_its_default() {
+        let page = include_str!("../../docs/http.md");
+        let HttpSettings { listen, max_connections, max_calls, max_waits, max_streams, .. } = HttpSettings::default();
+        let mut rows = vec![format!("| `listen` | `{listen}` |")];
+        for (name, most) in [
+            ("max_connections", max_connections),
+            ("max_calls", max_calls),
+            ("max_waits", max_waits),
+            ("max_streams", max_streams),
+        ] {
+            rows.push(format!("| `{name}` | {most} |"));
+        }
+        let it = HttpSettings::default();
+        for (name, time) in [
+            ("head_timeout", it.head_timeout),
+            ("body_timeout", it.body_timeout),
+            ("idle_timeout", it.idle_timeout),
+            ("write_timeout", it.write_timeout),
+            ("shutdown_timeout", it.shutdown_timeout),
+        ] {
+            rows.push(format!("| `{name}` | `{}s` |", time.as_secs()));
+        }
+        let missing: Vec<_> = rows.into_iter().filter(|it| !page.contains(it.as_str())).collect();
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn settings_that_mean_nothing_are_told_all_at_once() {
+        assert_eq!(HttpSettings::default().problems(), []);
+        let odd = HttpSettings {
+            hosts: vec!["https://a.example".into(), "a.example".into()],
+            origins: vec!["null".into(), "https://a.example/".into(), "https://a.example".into()],
+            max_calls: 0,
+            head_timeout: Duration::ZERO,
+            shutdown_timeout: Duration::from_hours(2),
+            ..HttpSettings::default()
+        };
+        let at: Vec<_> = odd.problems().into_iter().map(|it| it.at).collect();
+        let all = [
+            "http.hosts",
+            "http.origins",
+            "http.origins",
+            "http.max_calls",
+            "http.head_timeout",
+            "http.shutdown_timeout",
+        ];
+        assert_eq!(at, all);
+    }
+}

@@ -20,7 +20,7 @@ use crate::store::outbox::{Due, Fate, Settlement};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How many messages to one receiver are on their way at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// How long one attempt may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(15);
@@ -163,12 +163,12 @@ impl Deliverer {
         let (webhook, id) = (&*self.webhook.name, &*due.id);
         match attempt {
             Attempt::Taken => {
-                core.notified.delivered.fetch_add(1, Ordering::Relaxed);
+                core.tallies.notifications.delivered.fetch_add(1, Ordering::Relaxed);
                 Some(Fate::Gone)
             }
             Attempt::GivenUp => None,
             Attempt::Gone => {
-                core.notified.failed.fetch_add(1, Ordering::Relaxed);
+                core.tallies.notifications.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(webhook, "the receiver says that it is gone: it is told nothing more");
                 if let Err(error) = core.store.disable_webhook(webhook).await {
                     tracing::warn!(webhook, %error, "that it is gone is not on record");
@@ -176,13 +176,13 @@ impl Deliverer {
                 None // dead, with all that waited for it
             }
             Attempt::Failed(why) => {
-                core.notified.failed.fetch_add(1, Ordering::Relaxed);
+                core.tallies.notifications.failed.fetch_add(1, Ordering::Relaxed);
                 if due.attempt < i64::from(self.webhook.attempts) {
                     tracing::warn!(webhook, id, attempt = due.attempt, why, "not delivered; it is tried again");
                     let wait = wait(due.attempt).mul_f64(1.0 + 0.2 * core.ids.jitter());
                     return Some(Fate::Later { wait_us: micros(wait), why });
                 }
-                core.notified.dead.fetch_add(1, Ordering::Relaxed);
+                core.tallies.notifications.dead.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(webhook, id, attempts = due.attempt, why, "given up: `countersign notifications list`");
                 Some(Fate::Dead { why })
             }

@@ -1,9 +1,9 @@
 //! What a notification says: ids, names and states from the record; never an input or an output (INV-9).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::approval::{ApprovalState, Binding};
-use crate::audit::{ActorRef, ApproverRef, AuditEvent, EventKind, Executed, ReconciledTo, Requirement};
+use crate::audit::{ActorRef, ApproverRef, AuditEvent, Envelope, EventKind, Executed, ReconciledTo, Requirement};
 use crate::clock::Timestamp;
 use crate::deciding::bound;
 use crate::outcome::ErrorCode;
@@ -61,7 +61,7 @@ struct Data {
 
 /// What there is to say, or that there is nothing.
 pub(super) enum Said {
-    Message(Message),
+    Message(Box<Message>),
     /// It is not so any more.
     Moot,
     /// The record does not say what it should.
@@ -77,8 +77,9 @@ pub(super) async fn message(due: &Due, approval_url: Option<&str>, store: &Store
     if due.topic == Topic::ApprovalExpiring {
         return Ok(warning(due, record.as_ref(), approval_url));
     }
-    let event = due.event.as_deref().and_then(|it| serde_json::from_str::<AuditEvent>(it).ok());
-    let Some(AuditEvent { at, kind, envelope, .. }) = event else { return Ok(Said::Unreadable) };
+    let Some(Happened { at, kind, envelope }) = due.event.as_deref().and_then(happened) else {
+        return Ok(Said::Unreadable);
+    };
     let mut data = record.as_ref().map(|it| of_approval(it, approval_url)).unwrap_or_default();
     data.execution_id = envelope.execution_id.as_ref().map(ToString::to_string);
     data.capability_id = envelope.capability_id.map(|it| it.to_string());
@@ -88,11 +89,32 @@ pub(super) async fn message(due: &Due, approval_url: Option<&str>, store: &Store
         let consumed = store.execution(execution).await?.and_then(|it| it.approval);
         data.approval_id = consumed.map(|it| it.to_string());
     }
-    data.tell(kind);
+    if let Some(kind) = kind {
+        data.tell(kind);
+    }
     if due.topic == Topic::ExecutionUnknown {
         data.status = Some("unknown");
     }
-    Ok(Said::Message(Message { topic: due.topic.as_str(), timestamp: at, data }))
+    Ok(Said::Message(Box::new(Message { topic: due.topic.as_str(), timestamp: at, data })))
+}
+
+/// An event as far as it can be told: of one that was too long, `data` may be missing.
+struct Happened {
+    at: Timestamp,
+    kind: Option<EventKind>,
+    envelope: Envelope,
+}
+
+fn happened(event: &str) -> Option<Happened> {
+    #[derive(Deserialize)]
+    struct Bare {
+        at: Timestamp,
+        #[serde(flatten)]
+        envelope: Envelope,
+    }
+    let Bare { at, envelope } = serde_json::from_str(event).ok()?;
+    let kind = serde_json::from_str::<AuditEvent>(event).ok().map(|it| it.kind);
+    Some(Happened { at, kind, envelope })
 }
 
 fn warning(due: &Due, record: Option<&ApprovalRecord>, approval_url: Option<&str>) -> Said {
@@ -102,7 +124,7 @@ fn warning(due: &Due, record: Option<&ApprovalRecord>, approval_url: Option<&str
     }
     let data = of_approval(record, approval_url);
     let data = Data { status: Some(record.state.as_str()), tenant: record.tenant.clone(), ..data };
-    Said::Message(Message { topic: due.topic.as_str(), timestamp: due.created_at, data })
+    Said::Message(Box::new(Message { topic: due.topic.as_str(), timestamp: due.created_at, data }))
 }
 
 fn of_approval(record: &ApprovalRecord, approval_url: Option<&str>) -> Data {
@@ -137,9 +159,10 @@ impl Data {
                     ReconciledTo::NotExecuted => "not_executed",
                 });
             }
-            // The others are told by the request alone, or not at all.
-            EventKind::ApprovalRequested { .. } | EventKind::ApprovalExpired { .. } => {}
-            EventKind::Discovered { .. }
+            // The request says it all, or nobody is told.
+            EventKind::ApprovalRequested { .. }
+            | EventKind::ApprovalExpired { .. }
+            | EventKind::Discovered { .. }
             | EventKind::Requested { .. }
             | EventKind::Denied { .. }
             | EventKind::Started { .. }
@@ -156,5 +179,25 @@ impl Data {
 
     fn ended(&mut self, status: &'static str, code: Option<ErrorCode>, executed: Executed) {
         (self.status, self.code, self.executed) = (Some(status), code, Some(executed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+
+    #[test]
+    fn an_event_whose_data_was_too_long_is_told_all_the_same() {
+        let kind = EventKind::AuthFailed { count: 1, reason: "expired".into() };
+        let envelope = Envelope::of(&Identity::none().tenant("acme"));
+        let event = AuditEvent { id: "evt-1".into(), at: Timestamp(0), kind, envelope };
+        let whole = event.clone().into_row().body;
+        let cut = whole.replace(r#"{"count":1,"reason":"expired"}"#, r#"{"omittedBytes":20000}"#);
+        assert_ne!(cut, whole);
+        let told = [&whole, &cut].map(|it| happened(it).unwrap());
+        assert_eq!(told.each_ref().map(|it| it.kind.is_some()), [true, false]);
+        assert!(told.iter().all(|it| it.envelope == event.envelope && it.at == event.at));
+        assert!(happened("{}").is_none());
     }
 }

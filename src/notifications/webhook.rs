@@ -1,6 +1,7 @@
 //! A receiver as it was configured, checked, with its keys.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -30,7 +31,7 @@ const MAX_ATTEMPTS: u32 = 16;
 const KEY: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// One receiver.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) url: Url,
@@ -38,6 +39,13 @@ pub(super) struct Webhook {
     pub(super) topics: Vec<Topic>,
     pub(super) tenants: Vec<String>,
     pub(super) attempts: u32,
+}
+
+// Its URL may hold a secret.
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("name", &self.name).field("topics", &self.topics).finish_non_exhaustive()
+    }
 }
 
 impl Webhook {
@@ -142,13 +150,14 @@ impl Reading<'_> {
         let mut keys = Vec::new();
         for secret in &it.secrets {
             match secret.resolve(self.base, self.env) {
-                Ok(secret) => match key(&secret) {
-                    Some(key) => keys.push(key),
-                    None => {
+                Ok(secret) => {
+                    if let Some(key) = key(&secret) {
+                        keys.push(key);
+                    } else {
                         let fix = "make one of 24 to 64 random bytes: `echo whsec_$(openssl rand -base64 32)`";
                         self.problem("a secret is not `whsec_` and base64", fix);
                     }
-                },
+                }
                 Err(error) => {
                     let below = std::error::Error::source(&error).map(|it| format!(": {it}")).unwrap_or_default();
                     self.problem(format!("{error}{below}"), "put the secret there");

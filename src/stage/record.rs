@@ -172,17 +172,19 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
         | Failed::Unauthenticated { .. }
         | Failed::Forbidden { .. }
         | Failed::NotExecuted { .. }
+        | Failed::Unknown(_)
         | Failed::Other(_)
         | Failed::Stopped { .. } => Stage::Handler,
     }
 }
 
-/// The cause goes to the log, nowhere else (INV-8).
+/// What the application says of its own failure may hold anything, a caller's input too, so it is not logged: the
+/// application's middleware sees it first, and knows what it may write down (INV-9).
 fn log(trail: &Trail, failed: &Failed) {
     let (execution, code) = (trail.execution(), failed.code());
     match failed {
-        Failed::NotExecuted { cause, .. } | Failed::Other(cause) => {
-            tracing::warn!(%execution, %code, cause = &**cause as &dyn std::error::Error, "the handler failed");
+        Failed::NotExecuted { .. } | Failed::Unknown(_) | Failed::Other(_) => {
+            tracing::warn!(%execution, %code, "the handler failed; its middleware sees why");
         }
         Failed::Output(problems) => tracing::error!(%execution, %code, ?problems, "the output was withheld"),
         Failed::Declared(_)
@@ -205,6 +207,8 @@ pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output,
             log(trail, &failed);
             (End::Free, None)
         }
+        // It knows no more than what is on record.
+        Err(failed @ Failed::Unknown(_)) => return log(trail, &failed),
         Err(failed) => {
             log(trail, &failed);
             (End::Failed, begun.slot().map(|_| Stored::seal_failure(&failed.face(nature))))
@@ -260,8 +264,12 @@ pub(crate) async fn waiting(trail: &mut Trail, filed: Filed, store: &Store) -> R
 /// The end of an execution that never began: one commit, and without it no honest answer.
 pub(crate) async fn refusal(trail: &mut Trail, rejection: Rejection, store: &Store, clock: &Clock) -> Recorded {
     let execution = trail.execution().clone();
-    tracing::info!(%execution, code = %rejection.code(), stage = ?trail.stage(),
-        cause = &rejection as &dyn std::error::Error, "refused");
+    let (code, stage) = (rejection.code(), trail.stage());
+    if let Rejection::Context(_) = rejection {
+        tracing::warn!(%execution, %code, ?stage, cause = %rejection, "refused"); // without the application's own words
+    } else {
+        tracing::info!(%execution, %code, ?stage, cause = &rejection as &dyn std::error::Error, "refused");
+    }
     let outcome = rejection.outcome(execution.clone());
     let uncertain = matches!(rejection, Rejection::Cancelled | Rejection::OutOfTime | Rejection::Audit(_));
     let event = rejection.event(trail.stage(), trail.elapsed_us());

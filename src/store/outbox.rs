@@ -137,10 +137,11 @@ pub(crate) struct Picked {
     pub(crate) pick: i64,
 }
 
-/// What a worker says of one that did not run.
+/// Leaves one alone for a while: one that did not run, or that a call waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Laid {
     pub(crate) approval: ApprovalId,
+    /// How often it was taken up; if it was again since, this is of no account.
     pub(crate) pick: i64,
     pub(crate) wait_us: i64,
     /// Refused for good, under this.
@@ -242,7 +243,7 @@ impl Store {
         ask!(self, Op::Pick { of, limit, claim_us: micros(claim) }, Answer::Picked)
     }
 
-    /// Puts one off that did not run.
+    /// Leaves one alone for a while.
     pub(crate) async fn lay_down(&self, laid: Laid) -> Result<(), StoreError> {
         self.writer.ask(Op::LayDown(laid)).await.map(drop)
     }

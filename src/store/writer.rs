@@ -238,7 +238,9 @@ impl Loop {
             // One of them may be what makes it panic: those that must be stored are tried each for itself.
             Err(Failure::Panicked) if jobs.len() > 1 => {
                 let (ends, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|it| matches!(it.op, Op::Finish(_)));
-                others.into_iter().for_each(|it| self.fail(it, &Failure::Panicked));
+                for job in others {
+                    self.fail(job, &Failure::Panicked);
+                }
                 for mut job in ends {
                     job.doubt();
                     Box::pin(self.settle(vec![job])).await;

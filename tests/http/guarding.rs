@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::harness::{Request, TestServer, refund};
+use crate::logs::{logged, watch_logs};
 
 /// A route that acts, and one that decides.
 fn acting() -> [Request; 2] {
@@ -148,4 +149,18 @@ async fn what_no_route_takes_is_a_problem_too() {
     401 UNAUTHENTICATED -
     401 UNAUTHENTICATED -
     ");
+}
+
+#[tokio::test]
+async fn the_log_knows_a_request_by_its_id_and_route_and_not_by_what_it_says() {
+    watch_logs();
+    let server = TestServer::new().await;
+    let request = Request::new("GET", "/v1/approvals/canary-in-a-path?canary-in-a-query=1").as_who("canary-in-a-token");
+    let request = request.header("X-Request-Id", "countersign-watch-of-http").header("X-Other", "canary-in-a-header");
+    assert_eq!(server.send(&request).await.status, 401);
+    let asked = Request::new("GET", "/v1/approvals/canary-in-a-path").as_who("demo-dana");
+    assert_eq!(server.send(&asked).await.status, 404);
+    let lines = logged("countersign-watch-of-http");
+    assert!(lines.iter().any(|it| it.contains("GET") && it.contains("/v1/approvals/{id}")), "{lines:?}");
+    assert_eq!(logged("canary-in-a-"), Vec::<String>::new());
 }

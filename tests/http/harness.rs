@@ -1,5 +1,6 @@
 //! A server over the demo application, on a port of its own, and a client that says what it is told and nothing else.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A static token of this configuration.
 pub(crate) fn token(secret: &str, actor: &Actor, tenant: &str, client: Option<&str>, human: bool) -> Value {
-    let sha256: String = Sha256::digest(secret).iter().map(|it| format!("{it:02x}")).collect();
+    let sha256 = Sha256::digest(secret).iter().fold(String::new(), |text, it| format!("{text}{it:02x}"));
     let mut token = json!({
         "name": secret, "sha256": sha256, "id": actor.id, "kind": actor.kind, "tenant": tenant, "roles": actor.roles,
         "human": human,
@@ -97,8 +98,8 @@ impl<A> TestServer<A> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let server = Server::new(gateway, auth, settings).claiming(surface);
-        let served = tokio::spawn(server.serve(listener, async move {
+        let http = Server::new(gateway, auth, settings).claiming(surface);
+        let served = tokio::spawn(http.serve(listener, async move {
             let _ = stopped.await; // dropped is stopped, too
         }));
         Self { app, address, stop: Some(stop), served }
@@ -174,6 +175,7 @@ impl Request {
     }
 
     /// With this token; none if it is empty.
+    #[expect(clippy::wrong_self_convention, reason = "it is who asks, and no conversion")]
     pub(crate) fn as_who(self, token: &str) -> Self {
         if token.is_empty() { self } else { self.header("Authorization", &format!("Bearer {token}")) }
     }
@@ -202,13 +204,13 @@ impl Request {
         let says = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if !says("host") {
-            head += &format!("Host: {address}\r\n");
+            let _ = write!(head, "Host: {address}\r\n");
         }
         if !says("content-length") && !says("transfer-encoding") && self.method == "POST" {
-            head += &format!("Content-Length: {}\r\n", self.body.len());
+            let _ = write!(head, "Content-Length: {}\r\n", self.body.len());
         }
         for (name, value) in &self.headers {
-            head += &format!("{name}: {value}\r\n");
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         let mut bytes = (head + "\r\n").into_bytes();
         bytes.extend_from_slice(&self.body);

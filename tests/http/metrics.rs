@@ -79,10 +79,19 @@ async fn the_rest_is_there_too() {
     # TYPE countersign_store_readable gauge
     # TYPE countersign_store_queue_depth gauge
     # TYPE countersign_audit_lag_seconds gauge
-    # TYPE countersign_http_requests_total counter
     # TYPE countersign_auth_failures_total counter
+    # TYPE countersign_issuer_keys gauge
+    # TYPE countersign_issuer_keys_in_trouble gauge
+    # TYPE countersign_http_requests_total counter
     # TYPE countersign_http_streams gauge
     ");
+    // docs/metrics.md has them all, in this order, with what kind they are.
+    let page = include_str!("../../docs/metrics.md");
+    let rows = page.lines().filter_map(|it| it.strip_prefix("| `countersign_")).map(|it| it.split(" | "));
+    let rows: Vec<_> = rows
+        .map(|mut it| format!("# TYPE countersign_{} {}", it.next().unwrap().trim_end_matches('`'), it.next().unwrap()))
+        .collect();
+    assert_eq!(described, rows);
     for sample in [
         "countersign_approvals_oldest_pending_seconds 90.0",
         "countersign_store_readable 1.0",

@@ -58,6 +58,8 @@ async fn a_hundred_random_bodies_on_each_route_are_never_the_servers_fault() {
         format!("/v1/approvals/{id}/resume"),
         format!("/v1/approvals/{id}/withdraw"),
         "/v1/executions/exe-1/resolve".to_owned(),
+        "/v1/policies/explain".to_owned(),
+        "/v1/policies/reload".to_owned(),
         "/v1/capabilities".to_owned(),
         "/v1/approvals".to_owned(),
         "/healthz".to_owned(),
@@ -69,9 +71,8 @@ async fn a_hundred_random_bodies_on_each_route_are_never_the_servers_fault() {
             let request =
                 Request::new("POST", &path).as_who(who).header("Content-Type", "application/json").body(&body);
             wire.write(&request.bytes(server.address)).await;
-            let answer = match wire.try_answer().await {
-                Some(answer) => answer,
-                None => panic!("{path} hung up on {:?}", String::from_utf8_lossy(&body)),
+            let Some(answer) = wire.try_answer().await else {
+                panic!("{path} hung up on {:?}", String::from_utf8_lossy(&body))
             };
             assert!(answer.status < 500, "{path} {:?}: {answer:?}", String::from_utf8_lossy(&body));
             *seen.entry(answer.status).or_insert(0) += 1;

@@ -1,5 +1,6 @@
 //! What each route answers.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use countersign::testing::Place;
@@ -76,7 +77,7 @@ async fn every_refusal_has_its_status_its_code_and_one_shape() {
         assert_eq!(problem["type"], format!("urn:countersign:problem:{}", answer.code()));
         let challenge = answer.header("www-authenticate").unwrap_or("-");
         let (message, details) = (problem["detail"].as_str().unwrap(), &problem["details"]);
-        lines += &format!("{} {} {challenge} | {message} {details}\n", answer.status, answer.code());
+        writeln!(lines, "{} {} {challenge} | {message} {details}", answer.status, answer.code()).unwrap();
     }
     insta::assert_snapshot!(lines, @r#"
     401 UNAUTHENTICATED Bearer | The caller is not authenticated. []
@@ -102,6 +103,7 @@ async fn a_problem_says_what_an_agent_acts_on() {
     let answer = server.invoke("demo-dana", "orders.refund", &refund(500_000)).await;
     let whole = r#"{"type":"urn:countersign:problem:POLICY_DENIED","title":"Policy denied","status":403,"detail":"Refunds of $5,000 and more are made by the finance department.","code":"POLICY_DENIED","retryable":false,"executionId":"exe-1","outcome":"failed","details":[]}"#;
     assert_eq!(answer.text(), whole);
+    assert!(include_str!("../../docs/http.md").contains(whole), "the page on HTTP shows another one");
 }
 
 #[tokio::test]

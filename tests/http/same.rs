@@ -183,7 +183,9 @@ fn command(
         command.args(["--token", &name(actor, tenant, client)]);
     }
     let variables = std::env::vars().map(|it| it.0).filter(|it| it.starts_with("COUNTERSIGN_"));
-    variables.for_each(|it| drop(command.env_remove(it)));
+    variables.for_each(|it| {
+        command.env_remove(it);
+    });
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }

@@ -113,7 +113,7 @@ async fn ten_gigabytes_are_refused_by_their_announcement() {
 #[tokio::test]
 async fn ten_gigabytes_in_chunks_are_cut_at_the_limit() {
     let server = TestServer::new().await;
-    let chunk = [b"8000\r\n".as_slice(), &[b' '; 0x8000], b"\r\n"].concat();
+    let chunk = [b"8000\r\n".as_slice(), &vec![b' '; 0x8000], b"\r\n"].concat();
     let mut wire = server.connect().await;
     wire.write(&head("Transfer-Encoding: chunked")).await;
     for _ in 0..40 {

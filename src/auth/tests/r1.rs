@@ -97,9 +97,7 @@ async fn r1_each_refusal_is_one_event_of_its_class_without_token_text() {
     assert_eq!(told, expected);
     let stored = app.engine().core.store.events(&EventFilter::default(), 500).await.unwrap();
     let (_, last) = stored.last().unwrap();
-    insta::assert_snapshot!(last, @r#"
-    {"at":"2026-01-01T00:00:00.000000Z","data":{"count":1,"reason":"bad_claims"},"id":"evt-44","surface":"http","tenant":"default","type":"auth.failed"}
-    "#);
+    insta::assert_snapshot!(last, @r#"{"at":"2026-01-01T00:00:00.000000Z","data":{"count":1,"reason":"bad_claims"},"id":"evt-44","surface":"http","tenant":"default","type":"auth.failed"}"#);
     for part in tokens.iter().flat_map(|it| it.split('.')) {
         assert!(stored.iter().all(|(_, body)| !body.contains(part)), "{part}");
     }

@@ -15,12 +15,12 @@ pub(crate) const PICK: Sql = Sql {
     RETURNING id, capability, binding, picks",
 };
 
-/// approval, the time it was taken up, how long from now, under what it was refused for good.
+/// approval, how often it was taken up, how long from now no worker takes it up, under what it was refused for good.
 pub(crate) const LAY_DOWN: Sql = Sql {
     columns: "tiit",
     text: "
     UPDATE approval SET pick_at = {now} + v.column3, refused_under = v.column4 FROM {rows}
-    WHERE approval.id = v.column1 AND approval.picks = v.column2 AND approval.state = 'approved'",
+    WHERE approval.id = v.column1 AND approval.picks = v.column2 AND approval.state IN ('pending', 'approved')",
 };
 
 /// capability, what policies and governance are now: whether there is anything to pick.

@@ -233,14 +233,14 @@ async fn a_panic_of_the_writer_is_an_error_for_who_waits_and_what_has_begun_gets
 #[tokio::test]
 async fn exe_9_ends_that_wait_when_the_writer_panics_are_stored_before_the_next_renewal() {
     let bench = bench().await;
-    let mut begun = Vec::new();
+    let mut running = Vec::new();
     for n in 0..5 {
         let begin = bench.begin(Some(&format!("k{n}")));
         assert_eq!(bench.store.begin(begin.clone()).await, BEGUN);
-        begun.push(begin);
+        running.push(begin);
     }
     bench.probe.panic_next();
-    let ends = begun.iter().map(|it| call!(bench, finish, bench.finish(it, End::Completed, "1")));
+    let ends = running.iter().map(|it| call!(bench, finish, bench.finish(it, End::Completed, "1")));
     let answers: Vec<Result<Settled, StoreError>> = at_once(ends).await;
     assert_eq!(answers, vec![APPLIED; 5]);
     bench.store.tick().await.unwrap();

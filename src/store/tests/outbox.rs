@@ -244,6 +244,20 @@ async fn apr_8_an_approved_request_is_taken_up_by_one_process_and_again_when_tha
     assert_eq!(other.store.pick(of("2"), 8, LEASE).await.unwrap().len(), 1, "under other policies");
 }
 
+#[tokio::test]
+async fn a_request_that_a_call_waits_for_is_left_to_it_for_a_while() {
+    let bench = bench().await;
+    let approval = bench.file(None, &[("manager", 1)]).await;
+    let laid = Laid { approval: approval.clone(), pick: 0, wait_us: 20_000_000, refused_under: None };
+    bench.store.lay_down(laid).await.unwrap(); // before anybody decided
+    let decided = bench.store.decide(decide(&approval, "priya", "manager", Verdict::Approve)).await;
+    assert_eq!(decided, Ok(done("approved")));
+    let of = vec![Pick { capability: "orders.refund".into(), mark: "1".into() }];
+    assert!(bench.store.pick(of.clone(), 8, LEASE).await.unwrap().is_empty());
+    bench.pass(Duration::from_secs(20)).await;
+    assert_eq!(bench.store.pick(of, 8, LEASE).await.unwrap().len(), 1);
+}
+
 #[test]
 fn what_no_database_may_be_given_is_refused_of_the_outbox_too() {
     let op = Op::Outbox(Outbox::Disable { webhook: "a\0b".into() });
