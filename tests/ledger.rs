@@ -170,7 +170,12 @@ pub(crate) fn event(number: i64) -> String {
 /// RFC 6962, section 2.1, once more.
 pub(crate) fn leaf(body: &str) -> String {
     let hash = Sha256::new_with_prefix([0]).chain_update(body).finalize();
-    hash.iter().map(|it| format!("{it:02x}")).collect()
+    hex(&hash)
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, it| text + &format!("{it:02x}"))
 }
 
 /// An export of a database, by hand.
@@ -178,9 +183,9 @@ pub(crate) async fn exported(database: &Path) -> String {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database);
     let mut link = options.connect().await.unwrap();
     let rows = sqlx::query("SELECT body, leaf, seq FROM audit_event ORDER BY seq").fetch_all(&mut link).await.unwrap();
-    let line = |row: &sqlx::sqlite::SqliteRow| {
+    let entry = |row: &sqlx::sqlite::SqliteRow| {
         let (body, leaf, seq): (String, String, i64) = (row.get(0), row.get(1), row.get(2));
         format!("{{\"event\":{body},\"leaf\":\"{leaf}\",\"seq\":{seq}}}\n")
     };
-    rows.iter().map(line).collect()
+    rows.iter().map(entry).collect()
 }

@@ -103,7 +103,7 @@ fn a_proof_proves_its_event_and_no_other() {
     let proved = shell.run(&["audit", "prove", "1", "--json"]).json();
     shell.write("proof", proved["proof"].as_str().unwrap());
     shell.write("entry", proved["entry"].as_str().unwrap());
-    shell.write("other", &proved["entry"].as_str().unwrap().replace("2", "3"));
+    shell.write("other", &proved["entry"].as_str().unwrap().replace('2', "3"));
     let verify = |more: &[&str]| shell.run(&[&["audit", "verify", "--proof", "proof", "--json"], more].concat());
     let ran = verify(&["--key", "log.key.pub", "--entry", "entry"]);
     assert_eq!((ran.code, &ran.json()["ok"], &ran.json()["signatures"]), (0, &json!(true), &json!(true)));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign::verify::{self, Given};
-use countersign::{LogKey, LogTree, demo};
+use countersign::{LogKey, LogTree, PolicySource, demo};
 
 use super::harness::{Answer, TestServer};
 
@@ -43,14 +43,14 @@ async fn a_follower_gets_the_checkpoint_its_hashes_and_for_one_tenant_the_entrie
         let (entry, behind) = more.split_at(usize::from(u16::from_be_bytes([*high, *low])));
         let entry = std::str::from_utf8(entry).unwrap();
         seq += 1;
-        export += &format!("{{\"seq\":{seq},{}\n", entry.strip_prefix('{').unwrap());
+        let line = format!("{{\"seq\":{seq},{}\n", entry.strip_prefix('{').unwrap());
+        export.push_str(&line);
         rest = behind;
     }
     let given = Given::new().keys(key.public()).unwrap().checkpoints(&checkpoint.text());
     let report = verify::export(export.as_bytes(), &given, &mut |_, _| {}).unwrap();
     assert_eq!((report.ok, report.covered), (true, signed.size), "{report:?}");
-    let hashes: Vec<String> =
-        tile.body.chunks(32).map(|it| it.iter().map(|it| format!("{it:02x}")).collect()).collect();
+    let hashes: Vec<String> = tile.body.chunks(32).map(crate::ledger::hex).collect();
     let leaves: Vec<String> =
         export.lines().map(|it| crate::ledger::leaf(&format!("{{{}", it.split_once(',').unwrap().1))).collect();
     assert_eq!(hashes, leaves);
@@ -118,4 +118,29 @@ async fn a_damaged_log_is_not_served() {
         let answer = server.get("demo-priya", &format!("/v1/audit/log/{path}")).await;
         assert_eq!((answer.status, answer.code()), (500, "INTERNAL_ERROR".into()), "{path}");
     }
+}
+
+#[tokio::test]
+async fn who_counts_sees_how_far_the_log_is_signed_and_that_it_is_refused() {
+    let (read, both) = (
+        "Countersign::Action::\"read_audit\"",
+        "Countersign::Action::\"read_audit\", Countersign::Action::\"read_metrics\"",
+    );
+    let policies = demo::POLICIES.map(|(name, text)| (name.to_owned(), text.replace(read, both)));
+    let log = LogTree::new().key(LogKey::generate("example.com/log").unwrap()).every(u64::MAX, Duration::from_hours(1));
+    let builder = demo::builder().policies(PolicySource::Files(policies.to_vec())).log_tree(log.anchors([]));
+    let server = TestServer::built(builder, |_| {}).await;
+    let signed = server.app.engine().checkpoint().await.unwrap().unwrap();
+    let figure = async |name: &str| {
+        let text = server.get("demo-priya", "/metrics").await.text();
+        let name = format!("countersign_log_{name} ");
+        text.lines().find_map(|it| it.strip_prefix(&name)).unwrap().parse::<f64>().unwrap()
+    };
+    let found = [figure("signed_events").await, figure("refused").await, figure("anchors_failing").await];
+    assert_eq!(found.map(|it| it.to_string()), [signed.size.to_string(), "0".into(), "0".into()]);
+    let mut forger = crate::ledger::Forger::at(&server.app.place().database()).await;
+    forger.does("DELETE FROM ledger_checkpoint").await;
+    forger.leaves().await;
+    assert!(server.app.engine().checkpoint().await.is_err());
+    assert!(figure("refused").await > 0.5);
 }
