@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use countersign::{Caller, Outcome};
+use countersign::{Caller, Engine, Outcome};
 
 use crate::Failure;
 use crate::raw::Raw;
 use crate::shop::{dana, directory, engine, input, name};
 use crate::table::{Table, Target, median, now};
 
-const POLICIES: &str = r#"
+pub(crate) const POLICIES: &str = r#"
 @id("support") permit (principal in Role::"support", action in Action::"orders.*", resource);
 "#;
 
-const CALLERS: usize = 64;
+pub(crate) const CALLERS: usize = 64;
 const ROUNDS: usize = 11;
 const TURN: Duration = Duration::from_millis(400);
 
@@ -24,7 +24,7 @@ pub(crate) async fn measure(table: &mut Table) -> Result<(), Failure> {
     let directory = directory()?;
     let mut raw = Raw::new(directory.path()).await?;
     let engine = engine(1, POLICIES, directory.path(), "engine.db").await?;
-    let load = Arc::new(Load { caller: engine.on_behalf_of(dana(), ()), keys: AtomicU64::new(0) });
+    let load = Load::new(&engine);
     for _ in 0..50 {
         load.call(false).await?;
     }
@@ -58,12 +58,16 @@ fn tell(table: &mut Table, rates: &[f64; 8]) {
 }
 
 /// Callers of one engine.
-struct Load {
+pub(crate) struct Load {
     caller: Caller,
     keys: AtomicU64,
 }
 
 impl Load {
+    pub(crate) fn new(engine: &Engine) -> Arc<Self> {
+        Arc::new(Self { caller: engine.on_behalf_of(dana(), ()), keys: AtomicU64::new(0) })
+    }
+
     async fn call(&self, keyed: bool) -> Result<(), Failure> {
         let mut call = self.caller.invoke(name(0), input());
         if keyed {
@@ -78,12 +82,23 @@ impl Load {
     /// Calls a second.
     async fn rate(self: &Arc<Self>, callers: usize, keyed: bool) -> Result<f64, Failure> {
         let began = now();
+        let calls = self.turn(callers, keyed, TURN).await?;
+        Ok(f64::from(calls) / began.elapsed().as_secs_f64())
+    }
+
+    /// How many calls without keys are done in a turn.
+    pub(crate) async fn calls(self: &Arc<Self>, callers: usize, turn: Duration) -> Result<u32, Failure> {
+        self.turn(callers, false, turn).await
+    }
+
+    async fn turn(self: &Arc<Self>, callers: usize, keyed: bool, turn: Duration) -> Result<u32, Failure> {
+        let began = now();
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..callers {
             let load = Arc::clone(self);
             tasks.spawn(async move {
                 let mut calls = 0u32;
-                while began.elapsed() < TURN {
+                while began.elapsed() < turn {
                     load.call(keyed).await?;
                     calls += 1;
                 }
@@ -94,6 +109,6 @@ impl Load {
         while let Some(done) = tasks.join_next().await {
             calls += done??;
         }
-        Ok(f64::from(calls) / began.elapsed().as_secs_f64())
+        Ok(calls)
     }
 }

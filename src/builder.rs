@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::id::Ids;
 use crate::invocation::{Layer, Middleware, Procedures, layer};
+use crate::ledger::LogTree;
 use crate::meters::Meters;
 #[cfg(feature = "http")]
 use crate::notifications::Notifications;
@@ -75,6 +76,7 @@ pub struct EngineBuilder<C = ()> {
     approver: Option<InlineApprover>,
     entities: Option<Arc<dyn EntityProvider>>,
     background: Background<C>,
+    log: Option<LogTree>,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) probe: Option<StageProbe>,
@@ -98,6 +100,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             approver: None,
             entities: None,
             background: Background::none(),
+            log: None,
             clock: Clock::System,
             ids: Ids::Random,
             probe: None,
@@ -222,6 +225,12 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
+    /// What becomes of the log beside being written (default: a Merkle tree that nobody signs).
+    pub fn log_tree(mut self, log: LogTree) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// What this process is for (default: it serves).
     #[cfg(feature = "cli")]
     pub(crate) fn role(mut self, role: Role) -> Self {
@@ -236,12 +245,14 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         self
     }
 
-    /// Leases and sweeps that never come due, unless the application chose them: for tests that move the clock.
+    /// Leases and sweeps that never come due, and no tree over the log, unless the application chose them: for tests that
+    /// move the clock.
     #[cfg(feature = "testing")]
     pub(crate) fn unhurried(mut self) -> Self {
         let never = Duration::from_hours(24 * 3_650);
         self.lease = if self.lease == LEASE { never } else { self.lease };
         self.sweep = if self.sweep == SWEEP { never } else { self.sweep };
+        self.log = self.log.or_else(|| Some(LogTree::off()));
         self
     }
 
@@ -298,6 +309,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         let opened = Policies::open(self.policies, self.role, around).await;
         let (policies, notes) = opened.map_err(|problems| BuildError { problems })?;
         policies.shadow(candidate);
+        let ledger = self.log.unwrap_or_default().ready(&store, self.role == Role::Serves);
         let core = Arc::new(Core {
             #[cfg(feature = "http")]
             tail: crate::tail::Tail::new(store.clone(), clock.clone()),
@@ -306,6 +318,7 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
             registry,
             policies,
             store,
+            ledger,
             resources: Resources { provider: self.entities, clock: clock.clone() },
             clock,
             ids,

@@ -8,6 +8,7 @@ mod application;
 mod approvals;
 mod args;
 mod audit;
+mod audit_log;
 mod capabilities;
 mod demo;
 mod doctor;

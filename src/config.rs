@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 pub(crate) use self::document::toml_string;
 use self::document::{Document, PREFIX};
+use crate::AuditSettings;
 use crate::auth::AuthSettings;
 use crate::builder::{self, Problem};
 use crate::http::HttpSettings;
@@ -50,6 +51,8 @@ pub struct Config {
     pub http: HttpSettings,
     /// `[auth]`
     pub auth: AuthSettings,
+    /// `[audit]`
+    pub audit: AuditSettings,
     /// `[capabilities]`
     pub capabilities: ManifestSettings,
     /// `[notifications]`

@@ -12,6 +12,7 @@ use crate::deciding::Approvals;
 use crate::executions::Executions;
 use crate::handler::HandlerError;
 use crate::invocation::{Body, Bound, Context, Invocation, Next, Procedures};
+use crate::ledger::{Checkpoint, LedgerError, LogHealth};
 use crate::pipeline::Core;
 use crate::policies::{By, PolicyReload, PolicySets};
 use crate::reading::AuditLog;
@@ -121,6 +122,26 @@ impl<C: Send + Sync + 'static> Engine<C> {
         self.core.policies.current().set.hash().to_string()
     }
 
+    /// Takes everything that is on record into the tree over the log, signs it and hands it to the anchors, now rather than
+    /// when that is due. `None` if nothing is on record. An anchor that fails shows in [`Self::log_health`].
+    ///
+    /// # Errors
+    /// Without a key ([`EngineBuilder::log_tree`]); if the log is not what was signed before, which nothing overrides; if
+    /// the database is not available.
+    pub async fn checkpoint(&self) -> Result<Option<Checkpoint>, LedgerError> {
+        let Core { ledger, store, .. } = &*self.core;
+        let signed = ledger.checkpoint(store).await?;
+        for number in 0..ledger.anchors() {
+            ledger.anchor(number, store).await;
+        }
+        Ok(signed)
+    }
+
+    /// How the tree over the log and its anchors are doing.
+    pub fn log_health(&self) -> LogHealth {
+        self.core.ledger.health()
+    }
+
     /// Refuses new calls, waits for running ones, then cancels what is left and waits for its grace; at last closes
     /// the store, after what is queued.
     pub async fn shutdown(&self, patience: Duration) {
@@ -139,6 +160,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
         core.stop.cancel();
         #[cfg(feature = "http")]
         core.record_auth_failures().await;
+        core.ledger.finish(&core.store).await;
         core.store.close(Duration::from_secs(5)).await;
     }
 }

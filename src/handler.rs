@@ -60,6 +60,7 @@ pub(crate) enum Kind {
     Unauthenticated,
     Forbidden,
     NotExecuted(BoxError),
+    Unknown(BoxError),
     Other(BoxError),
 }
 
@@ -79,10 +80,25 @@ impl HandlerError {
         Self(Kind::NotExecuted(cause.into()))
     }
 
+    /// **Nobody knows whether it happened**: what was asked of another system got no answer. A write that is not declared
+    /// idempotent stays unknown until somebody finds out, and its key answers `OUTCOME_UNKNOWN` (INV-11).
+    pub fn unknown(cause: impl Into<BoxError>) -> Self {
+        Self(Kind::Unknown(cause.into()))
+    }
+
     /// Anything else. The caller reads "The operation failed."; the cause is for the application's middleware, which knows
     /// what of it may be written down: the engine logs that there was one.
     pub fn other(cause: impl Into<BoxError>) -> Self {
         Self(Kind::Other(cause.into()))
+    }
+
+    /// What an error was made of, for middleware that logs it: the engine never logs an application's cause, since nobody
+    /// but the application knows what of it may be written down (INV-9).
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Kind::NotExecuted(cause) | Kind::Unknown(cause) | Kind::Other(cause) => Some(&**cause),
+            Kind::Declared(_) | Kind::Unauthenticated | Kind::Forbidden => None,
+        }
     }
 
     /// The same error, whose cause was found by the engine itself.
@@ -90,6 +106,7 @@ impl HandlerError {
     pub(crate) fn found_by_engine(self) -> Self {
         Self(match self.0 {
             Kind::NotExecuted(cause) => Kind::NotExecuted(Found(cause).into()),
+            Kind::Unknown(cause) => Kind::Unknown(Found(cause).into()),
             Kind::Other(cause) => Kind::Other(Found(cause).into()),
             kind @ (Kind::Declared(_) | Kind::Unauthenticated | Kind::Forbidden) => kind,
         })

@@ -15,6 +15,7 @@ mod health;
 mod host;
 mod key;
 mod link;
+mod log;
 mod metrics;
 mod openapi;
 mod policies;
@@ -133,6 +134,8 @@ fn routes() -> Router<Arc<App>> {
         .route("/v1/approvals/stream", get(stream::approvals))
         .route("/v1/audit/events", get(audit::events))
         .route("/v1/audit/events/stream", get(stream::events))
+        .route("/v1/audit/log/checkpoint", get(log::checkpoint))
+        .merge(log::tiles())
         .route("/v1/policies", get(policies::list))
         .route("/v1/policies/reload", post(policies::reload))
         .route("/v1/policies/explain", post(policies::explain))

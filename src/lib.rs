@@ -37,6 +37,7 @@ mod handler;
 pub mod http;
 mod id;
 mod invocation;
+mod ledger;
 #[cfg(feature = "http")]
 pub mod manifest;
 mod meters;
@@ -69,6 +70,7 @@ mod tail;
 pub mod testing;
 mod topic;
 mod trail;
+pub mod verify;
 #[cfg(feature = "http")]
 mod workbench;
 mod worker;
@@ -93,6 +95,9 @@ pub use executions::{ExecutionStatus, ExecutionView, Executions, Resolution};
 pub use handler::{DeclaredError, HandlerError, IntoHandlerError};
 pub use id::{ApprovalId, CapabilityId, ExecutionId, IdempotencyKey};
 pub use invocation::{AgentInvocationInfo, ConsumedApproval, Invocation, Lease, Middleware, Next, Settled};
+pub use ledger::{Anchor, Checkpoint, KeyError, LedgerError, LogHealth, LogKey, LogTree};
+#[cfg(feature = "http")]
+pub use ledger::{AnchorSettings, AuditSettings};
 pub use outcome::{ApprovalRequest, Detail, Error, ErrorCode, Outcome, Unfinished};
 pub use policies::{PolicyActivation, PolicyCheck, PolicyRefusal, PolicyReload, PolicySets};
 pub use policy::{PolicyProblem, PolicySource, Severity};

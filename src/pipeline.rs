@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::deciding::{Standing, bound, opened, standing};
 use crate::id::Ids;
 use crate::invocation::{Body, Context};
+use crate::ledger::Ledger;
 use crate::meters::Meters;
 use crate::outcome::{ErrorCode, Outcome};
 use crate::policies::Policies;
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) registry: Arc<Registry>,
     pub(crate) policies: Policies,
     pub(crate) store: Store,
+    pub(crate) ledger: Ledger,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) tasks: TaskTracker,

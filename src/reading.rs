@@ -228,7 +228,7 @@ impl Core {
 
     /// The metrics as text.
     pub(crate) async fn metrics(&self) -> String {
-        self.meters.text(self.store.figures().await, self.tasks.len())
+        self.meters.text(self.store.figures().await, self.tasks.len(), self.ledger.health())
     }
 }
 

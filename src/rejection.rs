@@ -255,6 +255,8 @@ pub(crate) enum Failed {
         cause: BoxError,
         always: bool,
     },
+    /// Nobody knows whether it happened, and the handler says so.
+    Unknown(BoxError),
     Other(BoxError),
     /// It ran, but its output cannot be given out: paths and keywords, for the log.
     Output(Vec<String>),
@@ -296,13 +298,16 @@ impl Failed {
             Kind::Unauthenticated => Self::Unauthenticated { entered },
             Kind::Forbidden => Self::Forbidden { entered },
             Kind::NotExecuted(cause) => Self::NotExecuted { cause, always: true },
+            Kind::Unknown(cause) => Self::Unknown(cause),
             Kind::Other(cause) => Self::Other(cause),
         }
     }
 
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
-            Self::Declared(_) | Self::NotExecuted { .. } | Self::Other(_) => ErrorCode::ExecutionFailed,
+            Self::Declared(_) | Self::NotExecuted { .. } | Self::Unknown(_) | Self::Other(_) => {
+                ErrorCode::ExecutionFailed
+            }
             Self::Unauthenticated { .. } => ErrorCode::Unauthenticated,
             Self::Forbidden { .. } => ErrorCode::Forbidden,
             Self::Output(_) => ErrorCode::OutputInvalid,
@@ -326,6 +331,7 @@ impl Failed {
             | Self::Declared(_)
             | Self::NotExecuted { always: false, .. }
             | Self::LeaseLost { fresh: false }
+            | Self::Unknown(_)
             | Self::Other(_)
             | Self::Stopped { not_executed: false, .. } => unsure,
         }
@@ -355,9 +361,17 @@ impl Failed {
                     End::Unknown
                 }
             }
+            Self::Unknown(_) if !nature.read => {
+                if harmless {
+                    End::Free
+                } else {
+                    End::Unknown
+                }
+            }
             Self::Unauthenticated { .. }
             | Self::Forbidden { .. }
             | Self::Declared(_)
+            | Self::Unknown(_)
             | Self::Other(_)
             | Self::Output(_) => End::Failed,
         }
@@ -373,6 +387,7 @@ impl Failed {
             Self::NotExecuted { always, .. } => *always || safe,
             Self::LeaseLost { fresh } => *fresh || safe,
             Self::Stopped { code: ErrorCode::Timeout, not_executed, .. } => *not_executed || safe,
+            Self::Unknown(_) => safe && !nature.read, // a read that failed has failed
             Self::Stopped { .. }
             | Self::Unauthenticated { .. }
             | Self::Forbidden { .. }
@@ -392,8 +407,8 @@ impl Failed {
             Self::Stopped { code: ErrorCode::Timeout, .. } => "The operation ran out of time.".into(),
             Self::Stopped { .. } => "The call was cancelled.".into(),
             Self::NotExecuted { .. } => FAILED.into(),
-            Self::Other(_) if nature.read => FAILED.into(),
-            Self::Other(_) => MAY_HAVE_HAPPENED.into(),
+            Self::Unknown(_) | Self::Other(_) if nature.read => FAILED.into(),
+            Self::Unknown(_) | Self::Other(_) => MAY_HAVE_HAPPENED.into(),
         }
     }
 

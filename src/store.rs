@@ -8,6 +8,7 @@ compile_error!("countersign needs a store: enable the feature `sqlite`");
 
 mod batch;
 mod db;
+mod evidence;
 #[cfg(feature = "cli")]
 mod examine;
 mod job;
@@ -32,12 +33,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub(crate) use self::evidence::{Evidence, Raw, RawRow};
 #[cfg(feature = "cli")]
 pub(crate) use self::examine::{Examined, examine};
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
-pub(crate) use self::read::{EventFilter, Figures, Readers};
+pub(crate) use self::read::{EventFilter, Figures, LogReader, Readers};
 pub(crate) use self::seal::SealError;
 
 use self::job::{Answer, Ending, Op, Ready, SeenRow};
@@ -405,6 +407,22 @@ impl Store {
     #[cfg(feature = "cli")]
     pub(crate) async fn decisions_of(&self, id: &ExecutionId) -> Result<Vec<SeenRecord>, StoreError> {
         self.readers.decisions_of(id, &self.key).await
+    }
+
+    /// Lets the tree grow, keeps a checkpoint, or notes that an anchor has one. False: the tree is of another size by
+    /// now, and nothing was written.
+    pub(crate) async fn ledger(&self, ledger: op::Ledger) -> Result<bool, StoreError> {
+        ask!(self, Op::Ledger(Box::new(ledger)), Answer::Ledger)
+    }
+
+    /// The log as the tree's builder and its readers see it.
+    pub(crate) fn log(&self) -> LogReader {
+        LogReader::of(&self.readers)
+    }
+
+    /// The database file.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.shared.path
     }
 
     pub(crate) async fn active(&self) -> Result<Option<Active>, StoreError> {

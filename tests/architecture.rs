@@ -64,7 +64,11 @@ fn each_dependency_has_one_user() {
         ("jsonwebtoken::", &["auth"]),
         ("subtle::", &["auth"]),
         ("rustls::", &["outbound"]),
-        ("reqwest::", &["outbound", "notifications", "auth", "manifest", "cli"]),
+        ("reqwest::", &["outbound", "notifications", "auth", "manifest", "ledger", "cli"]),
+        ("tlog_tiles::", &["ledger"]),
+        ("signed_note::", &["ledger"]),
+        ("ed25519_dalek::", &["ledger", "verify"]),
+        ("indicatif::", &["cli"]),
         ("prometheus_client::", &["meters"]),
         ("toml::", &["config", "manifest"]),
         ("rustix::", &["manifest", "cli"]),
@@ -88,6 +92,34 @@ fn the_heart_knows_no_surface_and_stages_no_engine() {
         for path in above.iter().chain(&engine).filter(|_| heart && !name.contains("test")) {
             assert!(!uses(&code, path), "{name} uses `{path}`");
         }
+    }
+}
+
+#[test]
+fn what_verifies_shares_nothing_with_what_writes() {
+    let theirs = [
+        "crate::audit",
+        "crate::canonical",
+        "crate::clock",
+        "crate::ledger",
+        "crate::trail",
+        "tlog_tiles::",
+        "signed_note::",
+        "serde_json_canonicalizer::",
+    ];
+    let of = |place: &str| {
+        let files = sources()
+            .into_iter()
+            .filter(move |it| it.0 == format!("{place}.rs") || it.0.starts_with(&format!("{place}/")));
+        files.collect::<Vec<_>>()
+    };
+    for (name, code) in of("verify") {
+        for path in theirs {
+            assert!(!uses(&code, path), "{name} uses `{path}`");
+        }
+    }
+    for (name, code) in of("ledger").into_iter().chain(of("audit")).chain(of("store")) {
+        assert!(!uses(&code, "crate::verify"), "{name} uses what verifies it");
     }
 }
 

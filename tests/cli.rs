@@ -1,5 +1,6 @@
 //! The binary as people and scripts meet it.
 
+mod audit_log;
 mod awkward;
 mod bad_input;
 mod commands;
@@ -72,6 +73,13 @@ impl Shell {
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         // Paths of this run are none of a snapshot's business.
+        let text = |it: Vec<u8>| String::from_utf8(it).unwrap().replace(self.path().to_str().unwrap(), "DIR");
+        Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// A script of the directory, with the shell.
+    fn script(&self, name: &str) -> Ran {
+        let output = Command::new("sh").arg(name).current_dir(self.path()).stdin(Stdio::null()).output().unwrap();
         let text = |it: Vec<u8>| String::from_utf8(it).unwrap().replace(self.path().to_str().unwrap(), "DIR");
         Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
     }

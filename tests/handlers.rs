@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign::{Capability, ExecutionStatus, HandlerError, Identity, Outcome, Risk, SideEffect, Surface};
+use countersign::{Capability, Engine, ExecutionStatus, HandlerError, Identity, Outcome, Risk, SideEffect, Surface};
 use serde_json::json;
 
 use crate::shop::{
@@ -104,6 +104,55 @@ async fn exe_4_nothing_is_retryable_that_consumed_an_approval() {
         assert!(!outcome.error().unwrap().retryable, "{how}: {outcome:?}");
         assert_eq!(code(&app.dana().resume(&id).await), "APPROVAL_CONSUMED", "{how}");
     }
+}
+
+/// A handler of this effect that does not know whether it did something.
+fn unsure(id: &'static str, effect: SideEffect, idempotent: bool) -> Capability<Shop> {
+    let builder = draft(id, effect);
+    let builder = if idempotent { builder.idempotent() } else { builder };
+    let ends = async |_: countersign::Invocation<Shop>, _: serde_json::Value| {
+        Err::<serde_json::Value, _>(HandlerError::unknown("secret-cause"))
+    };
+    let open = json!({"type": "object", "additionalProperties": true});
+    builder.json_handler(open, json!({}), ends)
+}
+
+#[tokio::test]
+async fn inv_11_a_write_that_may_have_happened_stays_unknown_until_somebody_finds_out() {
+    let kinds = [
+        unsure("unsure.read", SideEffect::Read, false),
+        unsure("unsure.write", SideEffect::Write, false),
+        unsure("unsure.again", SideEffect::Write, true),
+    ];
+    let app = App::with(Engine::builder().capabilities(kinds).policies(texts(ALLOW_ALL))).await;
+    let mut table = String::new();
+    for (capability, key) in
+        [("unsure.read", None), ("unsure.write", None), ("unsure.write", Some("k")), ("unsure.again", Some("k"))]
+    {
+        for _ in 0..2 {
+            let mut call = app.dana().invoke(capability, json!({}));
+            if let Some(key) = key {
+                call = call.idempotency_key(key);
+            }
+            let outcome = call.await;
+            let error = outcome.error().unwrap();
+            let view = app.executions(cast("dana")).show(outcome.execution_id()).await.unwrap();
+            let (status, again) = (json!(view.status), error.retryable);
+            writeln!(table, "{capability} {key:?}: {} {:?} {status}, retryable {again}", error.code, error.message)
+                .unwrap();
+        }
+    }
+    insta::assert_snapshot!(table, @r#"
+    unsure.read None: EXECUTION_FAILED "The operation failed." "failed", retryable false
+    unsure.read None: EXECUTION_FAILED "The operation failed." "failed", retryable false
+    unsure.write None: EXECUTION_FAILED "The operation failed. It may have taken effect." "unknown", retryable false
+    unsure.write None: EXECUTION_FAILED "The operation failed. It may have taken effect." "unknown", retryable false
+    unsure.write Some("k"): EXECUTION_FAILED "The operation failed. It may have taken effect." "unknown", retryable false
+    unsure.write Some("k"): OUTCOME_UNKNOWN "An earlier call may have taken effect. It must be reconciled first." "failed", retryable false
+    unsure.again Some("k"): EXECUTION_FAILED "The operation failed. It may have taken effect." "not_executed", retryable true
+    unsure.again Some("k"): EXECUTION_FAILED "The operation failed. It may have taken effect." "not_executed", retryable true
+    "#);
+    assert_eq!(app.runs(), 7, "the key of the write answers for it");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod canary;
 mod deciding;
 mod guarding;
 pub(crate) mod harness;
+mod log;
 mod metrics;
 mod noise;
 mod openapi;

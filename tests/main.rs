@@ -26,6 +26,7 @@ mod http;
 mod idempotency;
 mod inline;
 mod input;
+mod ledger;
 mod logs;
 mod manifests;
 mod notifications;

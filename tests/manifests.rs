@@ -126,7 +126,9 @@ async fn fate(app: &TestApp<()>, outcome: &Outcome) -> String {
         Outcome::Failed { error, .. } | Outcome::Cancelled { error, .. } => {
             let again = if error.retryable { ", retryable" } else { "" };
             let shown = error.details.first().map(|_| format!(" ({})", error.message)).unwrap_or_default();
-            format!("{}{shown}{again}, executed {}", error.code, executed.unwrap_or_else(|| "-".into()))
+            let view = app.executions(dana()).show(outcome.execution_id()).await.unwrap();
+            let executed = executed.unwrap_or_else(|| "-".into());
+            format!("{}{shown}{again}, executed {executed}: {}", error.code, json!(view.status).as_str().unwrap())
         }
     }
 }

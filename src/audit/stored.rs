@@ -168,6 +168,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::Identity;
     use crate::audit::{DenialReason, EventKind, PolicyRef};
@@ -223,5 +225,38 @@ mod tests {
     fn leaves_are_hashed_as_rfc_6962_says() {
         // The empty leaf: SHA-256 of one zero byte.
         assert_eq!(leaf_hash(b""), "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d");
+    }
+
+    /// Whatever moves from one field to the one beside it makes another leaf: fields are never just joined.
+    #[test]
+    fn fields_that_share_a_text_never_collide() {
+        let members = 6;
+        let event = |texts: &[&str]| {
+            let [id, tenant, correlation, execution, capability, reason] = texts else { panic!("six fields") };
+            let kind = EventKind::AuthFailed { count: 1, reason: (*reason).into() };
+            let mut event = AuditEvent { kind, ..denied(0, "p") };
+            event.id = (*id).into();
+            event.envelope.tenant = (*tenant).into();
+            event.envelope.correlation_id = Some((*correlation).into());
+            event.envelope.execution_id = Some((*execution).into());
+            event.envelope.capability_id = Some((*capability).into());
+            event.into_row().leaf
+        };
+        for text in ["aaaaaa", "\",\"\":", "{}[],:", "\\\\\\\"\"\"", "\u{0}\n\u{1f}\u{7f}", "\u{e9}e\u{301}\u{e9}"] {
+            let cuts: Vec<usize> = (0..=text.len()).filter(|it| text.is_char_boundary(*it)).collect();
+            let (mut seen, mut leaves) = (HashSet::new(), HashSet::new());
+            for (one, other) in (0..members).flat_map(|it| (it + 1..members).map(move |other| (it, other))) {
+                for cut in &cuts {
+                    let (left, right) = text.split_at(*cut);
+                    let mut texts = [""; 6];
+                    (texts[one], texts[other]) = (left, right);
+                    // All of it in one field is the same event for every pair that has that field.
+                    if seen.insert(texts) {
+                        assert!(leaves.insert(event(&texts)), "{texts:?}");
+                    }
+                }
+            }
+            assert!(leaves.len() > members);
+        }
     }
 }

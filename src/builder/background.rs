@@ -14,7 +14,7 @@ use crate::notifications::Notifications;
 #[cfg(feature = "http")]
 use crate::pipeline::Core;
 use crate::worker::{Requesters, Worker};
-use crate::{BoxError, BoxFuture, policies, reconciling};
+use crate::{BoxError, BoxFuture, ledger, policies, reconciling};
 
 /// Makes the contexts of what a worker runs.
 type Make<C> = Box<dyn Fn(SharedIdentity) -> BoxFuture<Result<C, BoxError>> + Send + Sync>;
@@ -56,6 +56,12 @@ impl<C: Send + Sync + 'static> Background<C> {
         #[cfg(feature = "http")]
         deliver(core, self.notifications, lease).await?;
         let has = |what: fn(&crate::capability::Meta) -> bool| core.registry.all().iter().any(|it| what(&it.meta));
+        if core.ledger.is_on() {
+            spawn(ledger::follow(Arc::downgrade(core), core.clock.clone(), core.stop.clone()));
+            for number in 0..core.ledger.anchors() {
+                spawn(ledger::deliver(Arc::downgrade(core), number, core.clock.clone(), core.stop.clone()));
+            }
+        }
         if has(|it| it.reconcile.is_some()) {
             spawn(reconciling::reconcile(Arc::downgrade(core), sweep, core.clock.clone(), core.stop.clone()));
         }
@@ -88,7 +94,7 @@ async fn deliver(core: &Arc<Core>, notifications: Option<Notifications>, lease: 
 /// Is not one of the tasks that a shutdown waits for.
 #[expect(
     clippy::disallowed_methods,
-    reason = "documented: reconcile hooks, the watcher of policies, the worker, deliverers"
+    reason = "documented: reconcile hooks, the watcher of policies, the worker, deliverers, the tree over the log"
 )]
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::audit_log::LogCommand;
 use super::exit::HELP;
 use super::policy::Policy;
 use crate::config::LogFormat;
@@ -449,6 +450,8 @@ pub(super) enum AuditCommand {
     List(AuditList),
     /// The last events, and with --follow those that come
     Tail(AuditTail),
+    #[command(flatten)]
+    Log(LogCommand),
 }
 
 /// Which events.
@@ -581,6 +584,7 @@ impl Command {
             Self::Audit(it) => match &it.command {
                 AuditCommand::List(it) => &it.place.format,
                 AuditCommand::Tail(it) => &it.place.format,
+                AuditCommand::Log(it) => it.format(),
             },
             Self::Notifications(it) => match &it.command {
                 NotificationsCommand::List { records, .. }

@@ -33,6 +33,7 @@ pub(super) async fn run(args: Audit) -> Result<Answer, Failure> {
     match args.command {
         AuditCommand::List(args) => list(&args).await,
         AuditCommand::Tail(args) => tail::run(&args).await,
+        AuditCommand::Log(command) => super::audit_log::run(command).await,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::demo::Desk;
 use crate::http::{HttpSettings, Server, serve_metrics};
-use crate::{BuildError, Engine, Problem, policy};
+use crate::{BuildError, Engine, LogTree, Problem, policy};
 
 use announce::Announcement;
 use signals::Signals;
@@ -33,6 +33,7 @@ struct Ready {
     config: Config,
     application: Application,
     auth: Auth,
+    log: LogTree,
     /// The demo's own tokens, to be shown.
     tokens: Vec<DemoToken>,
 }
@@ -42,7 +43,7 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     let config = configured(&args).map_err(|it| settings::unfit(&it))?;
     log::init_server(verbose, &config.log)?;
     log_panics();
-    let Ready { config, application, auth, tokens } = ready(config, args.demo).await?;
+    let Ready { config, application, auth, log, tokens } = ready(config, args.demo).await?;
     let signals = Signals::new()?; // what asks to stop is heard from here on
     let listener = bind(config.http.listen).await?;
     let metrics = match config.metrics.listen {
@@ -56,7 +57,7 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
         name: application.name.clone(),
         tokens,
     };
-    let built = application.builder(&config, &auth).build_with_notes().await;
+    let built = application.builder(&config, &auth).log_tree(log).build_with_notes().await;
     let (engine, notes) = built.map_err(|it| unbuilt(&it, &config))?;
     for note in notes.iter().filter(|_| !json) {
         print_error(&render(note));
@@ -138,8 +139,11 @@ async fn ready(mut config: Config, is_demo: bool) -> Result<Ready, Failure> {
     let mut problems: Vec<Problem> = config.database_path().err().into_iter().collect();
     let application = application(&config).map_err(|it| problems.extend(it)).ok();
     let auth = Auth::open(&config.auth, config.base(), Clock::System).await.map_err(|it| problems.extend(it)).ok();
-    match (application, auth) {
-        (Some(application), Some(auth)) if problems.is_empty() => Ok(Ready { config, application, auth, tokens }),
+    let log = config.audit.open(config.base(), &settings::variable).map_err(|it| problems.extend(it.problems)).ok();
+    match (application, auth, log) {
+        (Some(application), Some(auth), Some(log)) if problems.is_empty() => {
+            Ok(Ready { config, application, auth, log, tokens })
+        }
         _ => Err(settings::unfit(&problems)),
     }
 }

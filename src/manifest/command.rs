@@ -178,7 +178,7 @@ impl Command {
                 NoAnswer::NoReport
             }
         };
-        Err(HandlerError::other(cause))
+        Err(HandlerError::unknown(cause))
     }
 }
 

@@ -125,7 +125,7 @@ impl Endpoint {
             Ok(answer) => answer.settle(&self.errors),
             // A connection never made, or closed before the call was on it: DNS, refusal, TLS, the time to connect.
             Err(cause) if gate.pass() => Err(HandlerError::not_executed(cause)),
-            Err(cause) => Err(HandlerError::other(cause)),
+            Err(cause) => Err(HandlerError::unknown(cause)),
         }
     }
 

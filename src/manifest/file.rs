@@ -192,6 +192,9 @@ fn rules(mut builder: CapabilityBuilder, fields: &mut Fields<'_>, found: &mut Fo
             builder = builder.resource(entity.value, id.value);
         }
     }
+    if fields.optional::<bool>("run_on_approval", found).is_some_and(|it| it.value) {
+        builder = builder.run_on_approval();
+    }
     let keep = fields.optional::<bool>("decision_record", found);
     keep.into_iter().fold(builder, |builder, it| builder.decision_record(it.value))
 }

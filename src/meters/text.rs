@@ -10,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::{Counted, Histogram};
+use crate::LogHealth;
 use crate::outcome::ErrorCode;
 use crate::stage::Stage;
 use crate::store::Figures;
@@ -43,6 +44,8 @@ pub(super) struct Scrape {
     pub(super) figures: Figures,
     /// Executions, and what else the engine waits for at a shutdown.
     pub(super) running: usize,
+    /// The tree over the log.
+    pub(super) log: LogHealth,
 }
 
 pub(super) fn of(scrape: Scrape) -> String {
@@ -64,6 +67,7 @@ impl Collector for Scrape {
         self.executions(&mut to)?;
         self.stages(&mut to)?;
         self.on_record(&mut to)?;
+        self.log(&mut to)?;
         #[cfg(feature = "http")]
         self.authentication(&mut to)?;
         self.http(&mut to)
@@ -128,6 +132,23 @@ impl Scrape {
         gauge(to, "store_queue_depth", "Operations of this process that wait for the store.", count(*queued))?;
         let help = "How long what the store is writing, or owes, has waited to be on record; 0 if nothing waits.";
         gauge(to, "audit_lag_seconds", help, lag.as_secs_f64())
+    }
+
+    /// What this process knows of the tree over the log, its checkpoints and anchors.
+    fn log(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let LogHealth { events, in_tree, signed, refusal, anchors } = &self.log;
+        let events_of = |it: &u64| count(usize::try_from(*it).unwrap_or(usize::MAX));
+        gauge(to, "log_events", "Events on record, when the tree over them last grew.", events_of(events))?;
+        gauge(to, "log_tree_events", "How many of them are in the tree.", events_of(in_tree))?;
+        gauge(
+            to,
+            "log_signed_events",
+            "How many of them the last checkpoint covers; 0 without a key.",
+            events_of(signed),
+        )?;
+        let help = "1: the tree does not grow or is not signed, because the log is not what it was: look into it.";
+        gauge(to, "log_refused", help, f64::from(u8::from(refusal.is_some())))?;
+        gauge(to, "log_anchors_failing", "Anchors that take no checkpoints now.", count(anchors.len()))
     }
 
     #[cfg(feature = "http")]

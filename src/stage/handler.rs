@@ -116,7 +116,7 @@ fn may_retry(failed: &Failed, begun: &Begun) -> bool {
     let read = begun.capability().side_effect.is_read();
     let sort = match failed {
         Failed::NotExecuted { .. } => true,
-        Failed::Other(_) => read,
+        Failed::Unknown(_) | Failed::Other(_) => read,
         Failed::Declared(_)
         | Failed::Unauthenticated { .. }
         | Failed::Forbidden { .. }

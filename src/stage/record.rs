@@ -173,6 +173,7 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
         | Failed::Unauthenticated { .. }
         | Failed::Forbidden { .. }
         | Failed::NotExecuted { .. }
+        | Failed::Unknown(_)
         | Failed::Other(_)
         | Failed::Stopped { .. } => Stage::Handler,
     }
@@ -183,7 +184,7 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
 fn log(trail: &Trail, failed: &Failed) {
     let (execution, code) = (trail.execution(), failed.code());
     match failed {
-        Failed::NotExecuted { cause, .. } | Failed::Other(cause) => {
+        Failed::NotExecuted { cause, .. } | Failed::Unknown(cause) | Failed::Other(cause) => {
             let cause = cause.downcast_ref::<Found>().map(|it| it as &dyn std::error::Error);
             tracing::warn!(%execution, %code, cause, "the handler failed");
         }
@@ -208,6 +209,8 @@ pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output,
             log(trail, &failed);
             (End::Free, None)
         }
+        // It knows no more than what is on record.
+        Err(failed @ Failed::Unknown(_)) => return log(trail, &failed),
         Err(failed) => {
             log(trail, &failed);
             (End::Failed, begun.slot().map(|_| Stored::seal_failure(&failed.face(nature))))

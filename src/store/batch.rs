@@ -7,6 +7,7 @@ mod begin;
 mod decide;
 mod end;
 mod file;
+mod ledger;
 mod outbox;
 mod pick;
 mod process;
@@ -78,6 +79,7 @@ pub(super) async fn perform(
     batch.reconcile().await?;
     batch.unresolved().await?;
     batch.activate().await?;
+    batch.ledger().await?;
     batch.append();
     batch.keep_seen().await?;
     batch.outbox().await?;
@@ -152,6 +154,7 @@ impl<'a> Batch<'a> {
                 | Op::Pick { .. }
                 | Op::LayDown(_)
                 | Op::Outbox(_)
+                | Op::Ledger(_)
                 | Op::Retire { .. } => {}
             }
         }

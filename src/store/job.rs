@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Reconcile, Seen, Settled, Unresolved,
-    Withdraw,
+    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Ledger, Reconcile, Seen, Settled,
+    Unresolved, Withdraw,
 };
 use super::outbox::{Due, Laid, Outbox, Pick, Picked};
 use super::seal::Key;
@@ -125,6 +125,7 @@ pub(super) enum Op {
     LayDown(Laid),
     /// What others are told of.
     Outbox(Outbox),
+    Ledger(Box<Ledger>),
     /// Leaves in good order.
     Retire {
         instance: String,
@@ -161,6 +162,8 @@ pub(super) enum Answer {
     /// How many.
     Letters(usize),
     Done,
+    /// Whether the tree was as large as the operation says.
+    Ledger(bool),
     Retired,
 }
 
@@ -202,6 +205,7 @@ impl Op {
             | Self::Unresolved { .. }
             | Self::Pick { .. }
             | Self::Outbox(_)
+            | Self::Ledger(_)
             | Self::Retire { .. } => [None, None, None],
         }
     }
@@ -213,6 +217,7 @@ impl Op {
             | Self::Sweep { .. }
             | Self::Unresolved { .. }
             | Self::Pick { .. }
+            | Self::Ledger(_)
             | Self::Retire { .. } => true,
             // What changes who is told of what must not meet what is told.
             Self::Outbox(it) => !matches!(it, Outbox::Claim { .. } | Outbox::Settle(_)),
@@ -233,7 +238,12 @@ impl Op {
     pub(super) fn is_urgent(&self) -> bool {
         matches!(
             self,
-            Self::Finish(_) | Self::Renew { .. } | Self::Sweep { .. } | Self::Reconcile(_) | Self::Retire { .. }
+            Self::Finish(_)
+                | Self::Renew { .. }
+                | Self::Sweep { .. }
+                | Self::Reconcile(_)
+                | Self::Ledger(_)
+                | Self::Retire { .. }
         )
     }
 
@@ -305,6 +315,7 @@ impl Op {
                 look(it.refused_under.as_deref().unwrap_or_default());
             }
             Self::Outbox(it) => each_of_outbox(it, look),
+            Self::Ledger(it) => it.each_text(look),
             Self::Sweep { .. } => {}
         }
     }

@@ -1,11 +1,14 @@
 //! The readers: a pool of their own, one short transaction each.
 
+mod log;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
+pub(crate) use self::log::LogReader;
 use super::StoreError;
 use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
 use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState, SeenRecord};

@@ -1,11 +1,12 @@
 //! Every statement of the writer, once, in the order in which their rows are locked: executions (which are the keys),
-//! instances, approvals, executions by id, decision records, the head row last.
+//! instances, approvals, executions by id, the tree, decision records, the head row last.
 //!
 //! `{rows}` is the batch, with the columns `v.column1`, `v.column2`, ..; `{now}` is the store's clock.
 
 mod approval;
 mod event;
 mod execution;
+mod ledger;
 mod outbox;
 mod pick;
 mod policy;
@@ -24,6 +25,11 @@ pub(super) use execution::{
 
 #[cfg(feature = "cli")]
 pub(super) use execution::EXECUTIONS_LATEST;
+pub(super) use ledger::BODIES;
+pub(super) use ledger::{
+    ANCHORED, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS, LAST_CHECKPOINT,
+    LEAVES, PUT_ANCHORED, PUT_CHECKPOINT, PUT_TILES, TILES,
+};
 #[cfg(feature = "http")]
 pub(super) use outbox::IS_DUE;
 #[cfg(feature = "cli")]
@@ -96,6 +102,7 @@ pub(super) const ALL: &[Sql] = &[
     FLIP,
     GENERATION,
     GIVE_BACK,
+    GROW,
     HEAD,
     HOLDERS,
     INSERT_COMMENTS,
@@ -114,6 +121,9 @@ pub(super) const ALL: &[Sql] = &[
     PURGE,
     PUT_OFF,
     PUT_WEBHOOK,
+    PUT_ANCHORED,
+    PUT_CHECKPOINT,
+    PUT_TILES,
     RECONCILE,
     RENEW,
     RENEW_COPY,
@@ -127,6 +137,7 @@ pub(super) const ALL: &[Sql] = &[
     TELL,
     TOLD,
     TO_PICK,
+    TILES,
     UNCLAIM,
     UNSUBSCRIBE,
     WARN,

@@ -6,6 +6,7 @@ mod ends;
 mod events;
 mod faults;
 mod leases;
+mod ledger;
 mod opening;
 mod outbox;
 mod policies;

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::Shell;
 use super::page::{follow, save};
 
+const VERIFYING: &str = include_str!("../../docs/audit/verifying.md");
 const README: &str = include_str!("../../README.md");
 const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
 const NOTIFICATIONS: &str = include_str!("../../docs/notifications.md");
@@ -43,6 +44,11 @@ fn the_settings_that_the_page_on_notifications_shows_can_be_kept() {
     let missing: Vec<_> =
         countersign::Topic::ALL.into_iter().filter(|it| !NOTIFICATIONS.contains(&format!("`{it}`"))).collect();
     assert_eq!(missing, []);
+}
+
+#[test]
+fn an_outsider_verifies_the_log_as_the_page_says() {
+    assert!(follow(&Shell::new(), VERIFYING) > 12, "the page is gone");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use super::Shell;
+use super::{Ran, Shell};
 
 /// What a page has people do.
 enum Step<'a> {
@@ -121,9 +121,13 @@ impl Command<'_> {
         let arguments = match words[..] {
             ["mkdir", name] => return std::fs::create_dir(shell.path().join(name)).map_err(|it| it.to_string()),
             ["countersign", ref arguments @ ..] => arguments,
+            ["sh", script] => return self.judge(shell.script(script), named),
             _ => return Err(format!("what is `{}`?", self.line)),
         };
-        let ran = shell.run(arguments);
+        self.judge(shell.run(arguments), named)
+    }
+
+    fn judge(&self, ran: Ran, named: &mut Named) -> Result<(), String> {
         let printed = ran.out + &ran.err;
         named.read(&printed);
         let lines: Vec<&str> = printed.lines().collect();

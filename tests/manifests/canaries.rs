@@ -65,7 +65,7 @@ async fn inv_9_no_log_at_any_level_and_no_event_holds_what_was_said() {
         shown,
         [
             "completed \"canary-mf-output\"",
-            "EXECUTION_FAILED (canary-mf-message), executed unknown",
+            "EXECUTION_FAILED (canary-mf-message), executed unknown: failed",
             "completed \"canary-mf-output\"",
         ]
     );

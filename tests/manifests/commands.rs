@@ -115,31 +115,31 @@ async fn only_an_answer_or_exit_code_75_says_that_nothing_happened() {
             let outcome = invoke(&app, "things.change", json!({})).await;
             fates.push(fate(&app, &outcome).await);
         }
-        let _ = writeln!(rows, "{name:30} {:58} {}", fates[0], fates[1]);
+        let _ = writeln!(rows, "{name:30} {:66} {}", fates[0], fates[1]);
     }
     insta::assert_snapshot!(rows, @r#"
-    completed                      completed {"n":1}                                          completed {"n":1}
-    completed, output null         completed null                                             completed null
-    declared                       EXECUTION_FAILED (Come back tomorrow.), executed unknown   EXECUTION_FAILED (Come back tomorrow.), executed no
-    undeclared                     EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    forbidden                      FORBIDDEN, executed unknown                                FORBIDDEN, executed no
-    nothing happened               EXECUTION_FAILED, retryable, executed no                   EXECUTION_FAILED, retryable, executed no
-    exit 75                        EXECUTION_FAILED, retryable, executed no                   EXECUTION_FAILED, retryable, executed no
-    exit 1                         EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    exit 255                       EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    killed                         EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    terminated                     EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    silence                        EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    garbage                        EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    two answers                    EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    a flood                        EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    a flood of one line            EXECUTION_FAILED, executed unknown                         EXECUTION_FAILED, executed no
-    a flood of complaints          completed 1                                                completed 1
-    its pipes closed               EXECUTION_FAILED, retryable, executed no                   EXECUTION_FAILED, retryable, executed no
-    stdin closed                   completed 1                                                completed 1
-    a child left behind            completed 1                                                completed 1
-    a child in a group of its own  completed 1                                                completed 1
-    a child that ignores it all    completed 1                                                completed 1
+    completed                      completed {"n":1}                                                  completed {"n":1}
+    completed, output null         completed null                                                     completed null
+    declared                       EXECUTION_FAILED (Come back tomorrow.), executed unknown: failed   EXECUTION_FAILED (Come back tomorrow.), executed no: failed
+    undeclared                     EXECUTION_FAILED, executed unknown: failed                         EXECUTION_FAILED, executed no: failed
+    forbidden                      FORBIDDEN, executed unknown: failed                                FORBIDDEN, executed no: failed
+    nothing happened               EXECUTION_FAILED, retryable, executed no: not_executed             EXECUTION_FAILED, retryable, executed no: failed
+    exit 75                        EXECUTION_FAILED, retryable, executed no: not_executed             EXECUTION_FAILED, retryable, executed no: failed
+    exit 1                         EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    exit 255                       EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    killed                         EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    terminated                     EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    silence                        EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    garbage                        EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    two answers                    EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    a flood                        EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    a flood of one line            EXECUTION_FAILED, executed unknown: unknown                        EXECUTION_FAILED, executed no: failed
+    a flood of complaints          completed 1                                                        completed 1
+    its pipes closed               EXECUTION_FAILED, retryable, executed no: not_executed             EXECUTION_FAILED, retryable, executed no: failed
+    stdin closed                   completed 1                                                        completed 1
+    a child left behind            completed 1                                                        completed 1
+    a child in a group of its own  completed 1                                                        completed 1
+    a child that ignores it all    completed 1                                                        completed 1
     "#);
 }
 
@@ -167,7 +167,7 @@ async fn what_cannot_be_started_did_not_happen() {
     std::fs::remove_file(guard).unwrap();
     for app in [app, guardless] {
         let outcome = invoke(&app, "things.change", json!({})).await;
-        assert_eq!(fate(&app, &outcome).await, "EXECUTION_FAILED, retryable, executed no");
+        assert_eq!(fate(&app, &outcome).await, "EXECUTION_FAILED, retryable, executed no: not_executed");
     }
 }
 
@@ -186,9 +186,10 @@ impl Alive {
         Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    /// What a script begins with: descriptor 3 is the connection, which its children have too.
+    /// What a script begins with: descriptor 3 is the connection, which its children have too. The input comes when the
+    /// guard has told the engine which group it guards.
     fn up(&self) -> String {
-        format!("exec 3<>/dev/tcp/127.0.0.1/{}; echo $$ $PPID >&3; ", self.0.local_addr().unwrap().port())
+        format!("read -r _; exec 3<>/dev/tcp/127.0.0.1/{}; echo $$ $PPID >&3; ", self.0.local_addr().unwrap().port())
     }
 
     /// Waits until the script has begun.
@@ -232,8 +233,12 @@ async fn at_the_deadline_the_whole_group_is_killed() {
         outcome = running => outcome,
         () = advance => unreachable!(),
     };
-    assert_eq!(fate(&app, &outcome).await, "TIMEOUT, executed unknown");
+    assert_eq!(fate(&app, &outcome).await, "TIMEOUT, executed unknown: unknown");
     family.is_gone().await;
+    // That it was killed says no more about what it did before.
+    app.engine().shutdown(Duration::from_mins(1)).await;
+    let events = countersign::testing::stored_events(app.place().database()).await;
+    assert!(matches!(events.last().unwrap().1.kind, countersign::EventKind::Cancelled { .. }), "{events:?}");
 }
 
 #[tokio::test]
@@ -250,7 +255,11 @@ async fn a_command_that_obeys_may_still_say_that_nothing_happened() {
         } else {
             app.clock().advance(Duration::from_secs(20));
         }
-        let expected = if cancels { "CANCELLED, executed no" } else { "TIMEOUT, retryable, executed no" };
+        let expected = if cancels {
+            "CANCELLED, executed no: not_executed"
+        } else {
+            "TIMEOUT, retryable, executed no: not_executed"
+        };
         assert_eq!(fate(&app, &running.await).await, expected);
         family.is_gone().await;
     }
@@ -273,7 +282,7 @@ async fn a_guard_that_is_killed_leaves_no_command_behind() {
     let running = app.on_behalf_of(dana()).invoke("things.change", json!({})).start();
     let mut family = alive.family().await;
     kill(&family.guard.to_string());
-    assert_eq!(fate(&app, &running.await).await, "EXECUTION_FAILED, executed unknown");
+    assert_eq!(fate(&app, &running.await).await, "EXECUTION_FAILED, executed unknown: unknown");
     family.is_gone().await;
     assert_ne!(family.command, family.guard);
 }

@@ -75,11 +75,11 @@ async fn the_answers_of_the_page_are_answers() {
     }
     insta::assert_snapshot!(fates.join("\n"), @r#"
     completed {"refundId":"ref_42","gatewayRef":"gw_7"}
-    EXECUTION_FAILED (It is too late.), executed unknown
-    EXECUTION_FAILED (The order was refunded on Monday.), executed unknown
-    EXECUTION_FAILED, retryable, executed no
-    FORBIDDEN, executed unknown
-    UNAUTHENTICATED, executed unknown
+    EXECUTION_FAILED (It is too late.), executed unknown: failed
+    EXECUTION_FAILED (The order was refunded on Monday.), executed unknown: failed
+    EXECUTION_FAILED, retryable, executed no: not_executed
+    FORBIDDEN, executed unknown: failed
+    UNAUTHENTICATED, executed unknown: failed
     "#);
 }
 

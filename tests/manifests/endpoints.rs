@@ -147,39 +147,39 @@ async fn only_an_explicit_statement_says_that_nothing_happened() {
         let app = both(&peer.origin).app(&at(&peer.origin)).await;
         let [change, look] = ["things.change", "things.look"].map(|it| invoke(&app, it, json!({})));
         let (change, look) = (change.await, look.await);
-        let _ = writeln!(rows, "{name:29} {:52} {}", fate(&app, &change).await, fate(&app, &look).await);
+        let _ = writeln!(rows, "{name:29} {:60} {}", fate(&app, &change).await, fate(&app, &look).await);
     }
     insta::assert_snapshot!(rows, @r#"
-    completed                     completed [1]                                        completed [1]
-    completed, with a charset     completed 1                                          completed 1
-    declared                      EXECUTION_FAILED (It is too late.), executed unknown EXECUTION_FAILED (It is too late.), executed no
-    declared, by status too       EXECUTION_FAILED (It is too late.), executed unknown EXECUTION_FAILED (It is too late.), executed no
-    undeclared                    EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    forbidden                     FORBIDDEN, executed unknown                          FORBIDDEN, executed no
-    unauthenticated               UNAUTHENTICATED, executed unknown                    UNAUTHENTICATED, executed no
-    nothing happened              EXECUTION_FAILED, retryable, executed no             EXECUTION_FAILED, retryable, executed no
-    nothing happened, 409         EXECUTION_FAILED, retryable, executed no             EXECUTION_FAILED, retryable, executed no
-    nothing happened, 503         EXECUTION_FAILED, retryable, executed no             EXECUTION_FAILED, retryable, executed no
-    nothing happened, as text     EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    nothing happened, redirecting EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    nothing happened, and more    EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    completed, by error status    EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    400                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    404                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    429                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    503                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    204                           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    a redirect to another place   EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    an empty answer               EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    garbage                       EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    a repeated member             EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    an answer cut short           EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    no HTTP                       EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    the end at once               EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    a reset after reading         EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    a reset while reading         EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    an answer without an end      EXECUTION_FAILED, executed unknown                   EXECUTION_FAILED, executed no
-    a second call                 completed "ok"                                       completed "ok"
+    completed                     completed [1]                                                completed [1]
+    completed, with a charset     completed 1                                                  completed 1
+    declared                      EXECUTION_FAILED (It is too late.), executed unknown: failed EXECUTION_FAILED (It is too late.), executed no: failed
+    declared, by status too       EXECUTION_FAILED (It is too late.), executed unknown: failed EXECUTION_FAILED (It is too late.), executed no: failed
+    undeclared                    EXECUTION_FAILED, executed unknown: failed                   EXECUTION_FAILED, executed no: failed
+    forbidden                     FORBIDDEN, executed unknown: failed                          FORBIDDEN, executed no: failed
+    unauthenticated               UNAUTHENTICATED, executed unknown: failed                    UNAUTHENTICATED, executed no: failed
+    nothing happened              EXECUTION_FAILED, retryable, executed no: not_executed       EXECUTION_FAILED, retryable, executed no: failed
+    nothing happened, 409         EXECUTION_FAILED, retryable, executed no: not_executed       EXECUTION_FAILED, retryable, executed no: failed
+    nothing happened, 503         EXECUTION_FAILED, retryable, executed no: not_executed       EXECUTION_FAILED, retryable, executed no: failed
+    nothing happened, as text     EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    nothing happened, redirecting EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    nothing happened, and more    EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    completed, by error status    EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    400                           EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    404                           EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    429                           EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    503                           EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    204                           EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    a redirect to another place   EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    an empty answer               EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    garbage                       EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    a repeated member             EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    an answer cut short           EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    no HTTP                       EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    the end at once               EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    a reset after reading         EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    a reset while reading         EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    an answer without an end      EXECUTION_FAILED, executed unknown: unknown                  EXECUTION_FAILED, executed no: failed
+    a second call                 completed "ok"                                               completed "ok"
     "#);
 }
 
@@ -193,16 +193,17 @@ async fn a_connection_never_made_is_a_write_that_did_not_happen() {
     for origin in [gone, no_tls] {
         let app = both(&origin).app(&at(&origin)).await;
         let outcome = invoke(&app, "things.change", json!({})).await;
-        assert_eq!(fate(&app, &outcome).await, "EXECUTION_FAILED, retryable, executed no", "{origin}");
+        assert_eq!(fate(&app, &outcome).await, "EXECUTION_FAILED, retryable, executed no: not_executed", "{origin}");
     }
 }
 
 #[tokio::test]
 async fn at_the_deadline_the_connection_is_closed_and_a_write_is_unknown() {
     for reply in [&[Reply::Nothing], &[Reply::Trickle]] {
-        for (capability, expected) in
-            [("things.change", "TIMEOUT, executed unknown"), ("things.look", "TIMEOUT, retryable, executed no")]
-        {
+        for (capability, expected) in [
+            ("things.change", "TIMEOUT, executed unknown: unknown"),
+            ("things.look", "TIMEOUT, retryable, executed no: cancelled"),
+        ] {
             let mut peer = Peer::new(reply).await;
             let app = both(&peer.origin).app(&at(&peer.origin)).await;
             let running = app.on_behalf_of(dana()).invoke(capability, json!({})).start();
@@ -224,7 +225,7 @@ async fn cancelled_before_anything_was_sent_a_write_did_not_happen() {
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.read_exact(&mut [0; 5]).await.unwrap();
     running.cancel();
-    assert_eq!(fate(&app, &running.await).await, "CANCELLED, executed no");
+    assert_eq!(fate(&app, &running.await).await, "CANCELLED, executed no: not_executed");
 }
 
 #[tokio::test]
@@ -280,5 +281,5 @@ async fn an_output_is_checked_and_redacted_like_any_other() {
     let seen = fate(&app, &invoke(&app, "things.look", json!({})).await).await;
     assert!(seen.contains(r#""id":"a""#) && !seen.contains("1234"), "{seen}");
     let seen = fate(&app, &invoke(&app, "things.list", json!({})).await).await;
-    assert_eq!(seen, "OUTPUT_INVALID, executed yes");
+    assert_eq!(seen, "OUTPUT_INVALID, executed yes: failed");
 }

@@ -43,7 +43,7 @@ const PYTHON: Example = Example {
     script: "server.py",
     origin: "http://127.0.0.1:8700",
     read: ("stock.get", || json!({"sku": "bolt"}), r#"completed {"sku":"bolt","count":40}"#),
-    missing: ("stock.get", || json!({"sku": "cog"}), "EXECUTION_FAILED (There is no such item.), executed no"),
+    missing: ("stock.get", || json!({"sku": "cog"}), "EXECUTION_FAILED (There is no such item.), executed no: failed"),
     write: (
         "stock.adjust",
         || json!({"sku": "bolt", "by": -2}),
@@ -52,9 +52,9 @@ const PYTHON: Example = Example {
     declared: (
         "stock.adjust",
         || json!({"sku": "nut", "by": -13}),
-        "EXECUTION_FAILED (There are not that many.), executed unknown",
+        "EXECUTION_FAILED (There are not that many.), executed unknown: failed",
     ),
-    locked: ("stock.adjust", || json!({"sku": "washer", "by": 1}), "EXECUTION_FAILED, executed no"),
+    locked: ("stock.adjust", || json!({"sku": "washer", "by": 1}), "EXECUTION_FAILED, executed no: not_executed"),
     slow: "stock.stocktake",
 };
 
@@ -68,14 +68,18 @@ const TYPESCRIPT: Example = Example {
         || json!({"ticketId": "T-1"}),
         r#"completed {"subject":"The door does not close.","state":"open"}"#,
     ),
-    missing: ("tickets.get", || json!({"ticketId": "T-9"}), "EXECUTION_FAILED (There is no such ticket.), executed no"),
+    missing: (
+        "tickets.get",
+        || json!({"ticketId": "T-9"}),
+        "EXECUTION_FAILED (There is no such ticket.), executed no: failed",
+    ),
     write: ("tickets.close", || json!({"ticketId": "T-1"}), r#"completed {"closedFor":"dana","approvedBy":["priya"]}"#),
     declared: (
         "tickets.close",
         || json!({"ticketId": "T-2"}),
-        "EXECUTION_FAILED (Somebody has closed it before.), executed unknown",
+        "EXECUTION_FAILED (Somebody has closed it before.), executed unknown: failed",
     ),
-    locked: ("tickets.close", || json!({"ticketId": "T-3"}), "EXECUTION_FAILED, executed no"),
+    locked: ("tickets.close", || json!({"ticketId": "T-3"}), "EXECUTION_FAILED, executed no: not_executed"),
     slow: "tickets.export",
 };
 
@@ -179,7 +183,7 @@ async fn the_story_of(example: &Example) {
     let running = app.on_behalf_of(dana()).invoke(example.slow, json!({})).start();
     said(&mut server.lines, &format!("/{}", example.slow)).await;
     app.clock().advance(Duration::from_secs(2));
-    assert_eq!(fate(&app, &running.await).await, "TIMEOUT, retryable, executed no");
+    assert_eq!(fate(&app, &running.await).await, "TIMEOUT, retryable, executed no: cancelled");
     if example.directory == TYPESCRIPT.directory {
         said(&mut server.lines, "the export was stopped").await;
     }
@@ -188,9 +192,13 @@ async fn the_story_of(example: &Example) {
     let files = Files::new();
     let stranger = super::app(example.capabilities(&files, &server.origin, other)).await;
     let outcome = invoke(&stranger, example.read.0, (example.read.1)()).await;
-    assert_eq!(fate(&stranger, &outcome).await, "EXECUTION_FAILED, retryable, executed no", "a wrong signature");
+    assert_eq!(
+        fate(&stranger, &outcome).await,
+        "EXECUTION_FAILED, retryable, executed no: failed",
+        "a wrong signature"
+    );
     let outcome = approved(&stranger, &example.write).await;
-    assert_eq!(fate(&stranger, &outcome).await, "EXECUTION_FAILED, executed no", "a wrong signature");
+    assert_eq!(fate(&stranger, &outcome).await, "EXECUTION_FAILED, executed no: not_executed", "a wrong signature");
     forged(&server.origin, example).await;
 }
 
@@ -247,8 +255,8 @@ async fn the_python_command_prints_labels() {
     let app = app(PYTHON.capabilities(&files, PYTHON.origin, SECRET)).await;
     for (sku, expected) in [
         ("bolt", r#"completed {"text":"BOLT for dana"}"#),
-        ("unprintable", "EXECUTION_FAILED (This item has no label.), executed unknown"),
-        ("jam", "EXECUTION_FAILED, retryable, executed no"),
+        ("unprintable", "EXECUTION_FAILED (This item has no label.), executed unknown: failed"),
+        ("jam", "EXECUTION_FAILED, retryable, executed no: not_executed"),
     ] {
         let outcome = invoke(&app, "labels.print", json!({"sku": sku})).await;
         assert_eq!(fate(&app, &outcome).await, expected);

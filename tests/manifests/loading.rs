@@ -16,6 +16,7 @@ tool_name = "refund-order"
 timeout = "5s"
 idempotent = true
 decision_record = true
+run_on_approval = false
 input_schema_file = "refund.schema.json"
 output_schema = '{"type": "object", "properties": {"refundId": {"type": "string"}, "gatewayRef": {"type": "string"}}}'
 

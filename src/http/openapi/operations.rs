@@ -63,8 +63,8 @@ impl Described {
             Transport::TargetTooLong,
             Transport::BodyTooLarge,
         ];
-        if self.path.contains('{') {
-            all.push(Transport::RouteNotFound); // an id that is no text
+        if self.path.contains('{') || self.id == "logCheckpoint" {
+            all.push(Transport::RouteNotFound); // an id that is no text, or nothing there
         }
         if !matches!(self.body, Body::None) {
             all.extend([Transport::MediaTypeNotSupported, Transport::RequestTimeout]);
@@ -152,7 +152,7 @@ const RAN: &[(u16, &str, &str, &str)] = &[
 ];
 
 /// In the order of the document.
-pub(super) static OPERATIONS: [Described; 19] = [
+pub(super) static OPERATIONS: [Described; 20] = [
     Described {
         method: HttpMethod::Get,
         path: "/v1/capabilities",
@@ -403,6 +403,20 @@ pub(super) static OPERATIONS: [Described; 19] = [
         body: Body::Required("Question"),
         answers: &[(200, JSON, "Explanation", "The ruling, and what made it so.")],
         codes: codes![InputInvalid, PolicyDenied, PolicyFailed],
+        is_open: false,
+        runs: false,
+    },
+    Described {
+        method: HttpMethod::Get,
+        path: "/v1/audit/log/checkpoint",
+        id: "logCheckpoint",
+        tag: "audit",
+        summary: "The last signed checkpoint of the log (C2SP tlog-checkpoint). Tiles are beside it, as C2SP tlog-tiles has \
+            them: `/v1/audit/log/tile/..`.",
+        parameters: &[],
+        body: Body::None,
+        answers: &[(200, "text/plain; charset=utf-8", "Text", "A signed note.")],
+        codes: codes![PolicyDenied, PolicyFailed],
         is_open: false,
         runs: false,
     },

@@ -1,0 +1,42 @@
+//! `audit prove`: one event with its way to a signed root.
+
+use serde_json::json;
+
+use super::args::Prove;
+use super::files::{database, write};
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::screen::{Answer, facts};
+use crate::ledger::{LedgerError, prove};
+use crate::store::LogReader;
+
+pub(super) async fn run(args: Prove) -> Result<Answer, Failure> {
+    let log = LogReader::open(&database(&args.db.db)?);
+    let bodies = log.bodies(args.seq - 1, 1).await.map_err(|it| Failure::of_trail(&it))?;
+    let Some((_, body)) = bodies.into_iter().find(|(seq, _)| *seq == args.seq) else {
+        let next = "see which events there are: `countersign audit list`";
+        return Err(Failure::could_not_run(format!("there is no event {}", args.seq), next));
+    };
+    let seq = u64::try_from(args.seq).unwrap_or(0);
+    let proof = match prove(&log, seq, &body).await {
+        Ok(Some(proof)) => proof,
+        Ok(None) => {
+            let next = "sign one: `countersign audit checkpoint`";
+            return Err(Failure::could_not_run(format!("no checkpoint covers event {} yet", args.seq), next));
+        }
+        Err(error @ LedgerError::Refused(_)) => {
+            let next = "look into it: `countersign audit verify`";
+            return Err(Failure::could_not_run(error.to_string(), next));
+        }
+        Err(error) => return Err(Failure::could_not_run(error.to_string(), "see to the database, then try again")),
+    };
+    let json = json!({"seq": seq, "proof": proof, "entry": body});
+    let text = match &args.out {
+        None => proof,
+        Some(path) => {
+            write(path, &proof, false, false)?;
+            facts(&[("proof", path.display().to_string()), ("of event", seq.to_string())])
+        }
+    };
+    Ok(Answer::new(Exit::Done, &json, text))
+}

@@ -1,0 +1,259 @@
+//! Anchors: who else keeps checkpoints, so that whoever holds database and key cannot tell another story later.
+//!
+//! Each gets every checkpoint in order, at least once. One that fails is tried again for ever, and shows in the health.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::key::LogKey;
+use super::note::Signed;
+use super::{Ledger, LedgerError};
+use crate::store::Store;
+use crate::store::op::Ledger as Step;
+
+/// The longest that a failing anchor is left alone.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// How many checkpoints are handed over between two looks at the clock.
+const PORTION: usize = 64;
+
+/// How much of the end of an anchor's file is read for its last checkpoint.
+const TAIL: u64 = 64 * 1024;
+
+/// How long a command or a server may take.
+#[cfg(feature = "http")]
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Somebody who keeps checkpoints.
+#[derive(Clone, Debug)]
+pub struct Anchor(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    File(PathBuf),
+    #[cfg(feature = "http")]
+    Command(Vec<String>),
+    #[cfg(feature = "http")]
+    Put {
+        url: url::Url,
+        token: Option<crate::secret::Secret>,
+    },
+}
+
+/// Why an anchor has not got a checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnchorError {
+    #[error("the file cannot be written")]
+    File(#[source] std::io::Error),
+    #[cfg(feature = "http")]
+    #[error("the command cannot be run")]
+    Command(#[source] std::io::Error),
+    #[cfg(feature = "http")]
+    #[error("the command ended with {0}")]
+    Status(std::process::ExitStatus),
+    #[cfg(feature = "http")]
+    #[error("it took longer than 10 s")]
+    TimedOut,
+    #[cfg(feature = "http")]
+    #[error("the server cannot be reached")]
+    Unreachable(#[source] reqwest::Error),
+    #[cfg(feature = "http")]
+    #[error("the server answered {0}")]
+    Answered(u16),
+}
+
+impl Anchor {
+    /// A file that each checkpoint is appended to and made durable in, followed by an empty line. Nothing here ever
+    /// shortens it: on an append-only medium it is worth most.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self(Kind::File(path.into()))
+    }
+
+    /// The one that there is if nobody names another.
+    pub(crate) fn beside(database: &Path) -> Self {
+        let mut name = database.as_os_str().to_owned();
+        name.push(".checkpoints");
+        Self::file(name)
+    }
+
+    /// A program with its arguments, run for each checkpoint, which it reads from standard input; it has 10 s, and no
+    /// environment but `PATH`. `None` without a program.
+    #[cfg(feature = "http")]
+    pub fn command(words: impl IntoIterator<Item = String>) -> Option<Self> {
+        let words: Vec<String> = words.into_iter().collect();
+        words.first().is_some_and(|it| !it.is_empty()).then_some(Self(Kind::Command(words)))
+    }
+
+    /// A server that gets each checkpoint by PUT, as `text/plain`: https, or http to this machine itself. `None` for any
+    /// other address.
+    #[cfg(feature = "http")]
+    pub fn put(url: &str) -> Option<Self> {
+        let url = url::Url::parse(url).ok().filter(crate::outbound::is_private)?;
+        Some(Self(Kind::Put { url, token: None }))
+    }
+
+    /// With a bearer token.
+    #[cfg(feature = "http")]
+    pub(super) fn with_token(self, token: crate::secret::Secret) -> Self {
+        match self.0 {
+            Kind::Put { url, .. } => Self(Kind::Put { url, token: Some(token) }),
+            kind @ (Kind::File(_) | Kind::Command(_)) => Self(kind),
+        }
+    }
+
+    /// What it is called in the store and in the health.
+    pub(super) fn name(&self) -> String {
+        match &self.0 {
+            Kind::File(path) => format!("file:{}", path.display()),
+            #[cfg(feature = "http")]
+            Kind::Command(words) => format!("command:{}", words.first().map_or("", |it| it)),
+            #[cfg(feature = "http")]
+            Kind::Put { url, .. } => format!("put:{}{}", url.host_str().unwrap_or_default(), url.path()),
+        }
+    }
+
+    async fn take(&self, note: &str) -> Result<(), AnchorError> {
+        match &self.0 {
+            Kind::File(path) => append(path, note).map_err(AnchorError::File),
+            #[cfg(feature = "http")]
+            Kind::Command(words) => feed(words, note).await,
+            #[cfg(feature = "http")]
+            Kind::Put { url, token } => put(url, token.as_ref(), note).await,
+        }
+    }
+
+    /// The last checkpoint of this log that a file has.
+    pub(super) fn last(&self, key: &LogKey) -> Option<Signed> {
+        let text = match &self.0 {
+            Kind::File(path) => tail(path).ok()?,
+            #[cfg(feature = "http")]
+            Kind::Command(_) | Kind::Put { .. } => return None,
+        };
+        // A note is a text, an empty line, and lines of signatures up to the next empty line.
+        let parts: Vec<&str> = text.split("\n\n").collect();
+        let note = |pair: &[&str]| match pair {
+            [text, signatures] => Some(format!("{}\n\n{}\n", text.trim_start_matches('\n'), signatures.trim_end())),
+            _ => None,
+        };
+        let notes = parts.windows(2).filter_map(note).filter_map(|it| Signed::read(key, &it).ok());
+        notes.max_by_key(|it| it.size)
+    }
+}
+
+impl Ledger {
+    /// Hands an anchor what it has not got. False: it does not take it now.
+    pub(crate) async fn anchor(&self, number: usize, store: &Store) -> bool {
+        let Some(anchor) = self.anchors.get(number) else { return true };
+        let name = anchor.name();
+        let failure = match self.hand_over(anchor, &name, store).await {
+            Ok(failure) => failure,
+            Err(error) => {
+                tracing::warn!(anchor = name, cause = %error, "checkpoints for an anchor cannot be read");
+                return false;
+            }
+        };
+        let text = failure.as_ref().map(ToString::to_string);
+        let is_new = self.health.anchored(&name, text);
+        match &failure {
+            Some(error) if is_new => {
+                let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+                tracing::error!(anchor = name, %error, cause, "AN ANCHOR TAKES NO CHECKPOINTS");
+            }
+            None if is_new => tracing::info!(anchor = name, "the anchor takes checkpoints again"),
+            Some(_) | None => {}
+        }
+        failure.is_none()
+    }
+
+    async fn hand_over(&self, anchor: &Anchor, name: &str, store: &Store) -> Result<Option<AnchorError>, LedgerError> {
+        let log = store.log();
+        loop {
+            let after = log.anchored(name).await?;
+            let notes = log.checkpoints(after, PORTION).await?;
+            let count = notes.len();
+            let (mut last, mut failure) = (after, None);
+            for (size, note) in notes {
+                if let Err(error) = anchor.take(&note).await {
+                    failure = Some(error);
+                    break;
+                }
+                last = size;
+            }
+            if last > after {
+                store.ledger(Step::Anchored { anchor: name.to_owned(), size: last }).await?;
+            }
+            if failure.is_some() || count < PORTION {
+                return Ok(failure);
+            }
+        }
+    }
+
+    /// Hands every anchor what it has not got, now; what became of those that failed.
+    pub(crate) async fn anchor_all(&self, store: &Store) -> Result<Vec<(String, AnchorError)>, LedgerError> {
+        let mut failures = Vec::new();
+        for anchor in &self.anchors {
+            let name = anchor.name();
+            let failure = self.hand_over(anchor, &name, store).await?;
+            failures.extend(failure.map(|it| (name, it)));
+        }
+        Ok(failures)
+    }
+}
+
+fn append(path: &Path, note: &str) -> std::io::Result<()> {
+    let is_new = !path.exists();
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    // One write: whatever else appends, notes stay whole.
+    file.write_all(format!("{note}\n").as_bytes())?;
+    file.sync_all()?;
+    match path.parent().filter(|it| is_new && !it.as_os_str().is_empty()) {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn tail(path: &Path) -> std::io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(String::new());
+    }
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(feature = "http")]
+async fn feed(words: &[String], note: &str) -> Result<(), AnchorError> {
+    use std::process::Stdio;
+    use tokio::io::AsyncWriteExt as _;
+
+    let (program, arguments) = words.split_first().map_or(("", &[][..]), |(one, more)| (one.as_str(), more));
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(AnchorError::Command)?;
+    let done = async {
+        if let Some(mut input) = child.stdin.take() {
+            let _ = input.write_all(note.as_bytes()).await; // what counts is how it ends
+        }
+        child.wait().await.map_err(AnchorError::Command)
+    };
+    let status = tokio::time::timeout(LIMIT, done).await.map_err(|_| AnchorError::TimedOut)??;
+    if status.success() { Ok(()) } else { Err(AnchorError::Status(status)) }
+}
+
+#[cfg(feature = "http")]
+async fn put(url: &url::Url, token: Option<&crate::secret::Secret>, note: &str) -> Result<(), AnchorError> {
+    let client = crate::outbound::client(LIMIT).map_err(AnchorError::Unreachable)?;
+    let mut request = client.put(url.clone()).header("content-type", "text/plain; charset=utf-8");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {}", token.reveal()));
+    }
+    let answer = request.body(note.to_owned()).send().await;
+    let status = answer.map_err(|it| AnchorError::Unreachable(it.without_url()))?.status();
+    if status.is_success() { Ok(()) } else { Err(AnchorError::Answered(status.as_u16())) }
+}

@@ -1,0 +1,74 @@
+//! The log, its tree and its checkpoints, as those read them who build the tree, serve it or prove something by it.
+
+use super::super::db::{query, row, values};
+use super::super::{StoreError, sql};
+use super::{Readers, many, unavailable};
+
+/// Reads the log of a store, or of a database file that may be nobody's.
+#[derive(Clone, Debug)]
+pub(crate) struct LogReader(Readers);
+
+/// level, place, width, hashes.
+pub(crate) type TileColumns = (i64, i64, i64, String);
+
+impl LogReader {
+    pub(in super::super) fn of(readers: &Readers) -> Self {
+        Self(readers.clone())
+    }
+
+    /// Of a file, which is neither created nor upgraded.
+    #[cfg(feature = "cli")]
+    pub(crate) fn open(path: &std::path::Path) -> Self {
+        Self(Readers::open(path, crate::clock::Clock::System))
+    }
+
+    /// How long the log is, and how much of it is in the tree.
+    pub(crate) async fn heads(&self) -> Result<(i64, i64), StoreError> {
+        self.query(sql::HEADS, &[]).await?.pop().ok_or_else(|| StoreError::Unavailable("there is no head row".into()))
+    }
+
+    /// Places and leaf hashes.
+    pub(crate) async fn leaves(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        self.query(sql::LEAVES, &values![after, many(limit)]).await
+    }
+
+    /// Places and canonical texts.
+    #[cfg(feature = "http")]
+    pub(crate) async fn bodies(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        self.query(sql::BODIES, &values![after, many(limit)]).await
+    }
+
+    /// Those of the tiles, by level and place, that there are.
+    pub(crate) async fn tiles(&self, tiles: &[(i64, i64)]) -> Result<Vec<TileColumns>, StoreError> {
+        if tiles.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<_> = tiles.iter().map(|(level, place)| row![*level, *place]).collect();
+        self.0.rows(sql::TILES, &rows).await
+    }
+
+    /// Sizes and notes of checkpoints behind one of this size, the smallest first.
+    pub(crate) async fn checkpoints(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+        self.query(sql::CHECKPOINTS, &values![after, many(limit)]).await
+    }
+
+    /// The checkpoint of the largest tree.
+    pub(crate) async fn last_checkpoint(&self) -> Result<Option<(i64, String)>, StoreError> {
+        Ok(self.query(sql::LAST_CHECKPOINT, &[]).await?.pop())
+    }
+
+    /// The size of the last checkpoint that an anchor has; 0 if none.
+    pub(crate) async fn anchored(&self, anchor: &str) -> Result<i64, StoreError> {
+        let found: Vec<(i64,)> = self.query(sql::ANCHORED, &values![anchor]).await?;
+        Ok(found.first().map_or(0, |it| it.0))
+    }
+
+    async fn query<T: super::super::db::Read>(
+        &self,
+        text: &'static str,
+        values: &[super::super::db::Cell<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        let mut link = self.0.pool.acquire().await.map_err(unavailable)?;
+        query(&mut link, text, self.0.now(), values).await.map_err(unavailable)
+    }
+}
