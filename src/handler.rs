@@ -86,11 +86,37 @@ impl HandlerError {
         Self(Kind::Unknown(cause.into()))
     }
 
-    /// Anything else. The cause goes to the log, the caller reads "The operation failed.".
+    /// Anything else. The caller reads "The operation failed."; the cause is for the application's middleware, which knows
+    /// what of it may be written down: the engine logs that there was one.
     pub fn other(cause: impl Into<BoxError>) -> Self {
         Self(Kind::Other(cause.into()))
     }
+
+    /// What an error was made of, for middleware that logs it: the engine never logs an application's cause, since nobody
+    /// but the application knows what of it may be written down (INV-9).
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Kind::NotExecuted(cause) | Kind::Unknown(cause) | Kind::Other(cause) => Some(&**cause),
+            Kind::Declared(_) | Kind::Unauthenticated | Kind::Forbidden => None,
+        }
+    }
+
+    /// The same error, whose cause was found by the engine itself.
+    #[cfg(feature = "http")]
+    pub(crate) fn found_by_engine(self) -> Self {
+        Self(match self.0 {
+            Kind::NotExecuted(cause) => Kind::NotExecuted(Found(cause).into()),
+            Kind::Unknown(cause) => Kind::Unknown(Found(cause).into()),
+            Kind::Other(cause) => Kind::Other(Found(cause).into()),
+            kind @ (Kind::Declared(_) | Kind::Unauthenticated | Kind::Forbidden) => kind,
+        })
+    }
 }
+
+/// A cause that the engine itself found. It says nothing of a payload, so it is logged.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Found(pub(crate) BoxError);
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(cause: E) -> Self {

@@ -28,7 +28,8 @@ mod posed;
 mod recorded;
 #[cfg(feature = "cli")]
 mod suite;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
+#[cfg(feature = "cli")]
 mod tests;
 #[cfg(feature = "cli")]
 mod trail;

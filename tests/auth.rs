@@ -162,7 +162,7 @@ async fn one_header_says_who_it_is() {
     }
     // Nor does the address: that parameter is none.
     let answer = world.server.send(&Request::new("GET", "/v1/capabilities?access_token=demo-dana")).await;
-    assert_eq!(answer.code(), "INPUT_INVALID");
+    assert_eq!(answer.code(), "UNAUTHENTICATED");
     // Of those without the header, the engine's own refusal is on record.
     assert_eq!(failures(&world.server).await, vec!["- auth.failed count=1 reason=malformed"; 7]);
 }

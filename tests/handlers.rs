@@ -114,7 +114,7 @@ fn unsure(id: &'static str, effect: SideEffect, idempotent: bool) -> Capability<
         Err::<serde_json::Value, _>(HandlerError::unknown("secret-cause"))
     };
     let open = json!({"type": "object", "additionalProperties": true});
-    builder.json_handler(open, json!({}), move |cx, input| ends(cx, input))
+    builder.json_handler(open, json!({}), ends)
 }
 
 #[tokio::test]

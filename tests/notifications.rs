@@ -214,10 +214,12 @@ async fn what_is_refused_dropped_or_sent_elsewhere_is_tried_again_as_the_same_me
     let app = App::with(telling(to(&receiver))).await;
     app.ask("ord_1").await;
     let database = app.place().database();
-    for (count, wait) in [(1, 5), (2, 30), (3, 300), (4, 1_800)] {
+    for (count, wait, why) in
+        [(1, 5, "status 500"), (2, 30, "status 307"), (3, 300, "no answer"), (4, 1_800, "status 404")]
+    {
         until(&app, async || receiver.messages().len() == count).await;
-        let failed = "SELECT attempts FROM outbox WHERE attempts = {count} AND failure IS NOT NULL";
-        let failed = failed.replace("{count}", &count.to_string());
+        // What came of this very attempt: until then the row is claimed, and tells of the one before.
+        let failed = format!("SELECT attempts FROM outbox WHERE attempts = {count} AND failure = '{why}'");
         until(&app, async || !numbers(&database, &failed).await.is_empty()).await;
         let next = numbers(&database, "SELECT next_at FROM outbox").await[0] - app.clock().now().0;
         // Some of it may be over already.

@@ -137,10 +137,8 @@ impl<'a> Document<'a> {
         while problems.len() < MAX_PROBLEMS {
             match T::deserialize(Deserializer::from(self.root.clone())) {
                 Ok(settings) if problems.is_empty() => return Ok(settings),
-                Ok(_) => break,
-                Err(error) if self.takes_back(&error) => {}
-                Err(error) if self.take_out(&error, &mut problems) => {}
-                Err(_) => break,
+                Err(error) if self.takes_back(&error) || self.take_out(&error, &mut problems) => {}
+                Ok(_) | Err(_) => break,
             }
         }
         problems.sort_by_key(|it| it.0); // serde reads in the order of the names
@@ -174,7 +172,8 @@ impl<'a> Document<'a> {
         }
         let Some((last, parents)) = path.split_last() else { return false };
         if let Step::Key(name) = last {
-            let table = node(self.root.get_mut(), parents).map(|it| it.span()).unwrap_or_else(|| self.root.span());
+            let table = node(self.root.get_mut(), parents).map(|it| it.span());
+            let table = table.unwrap_or_else(|| self.root.span());
             self.removed.push((table, name.clone()));
         }
         remove(self.root.get_mut(), last, parents);

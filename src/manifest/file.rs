@@ -15,7 +15,7 @@ use super::origins::Origins;
 use super::secrets::Vault;
 use crate::builder::Problem;
 use crate::capability::{ApprovalRule, Capability, CapabilityBuilder, Idempotency, Risk, SideEffect};
-use crate::handler::DeclaredError;
+use crate::handler::{DeclaredError, HandlerError};
 use crate::registry::Registry;
 use crate::{Invocation, Surface};
 
@@ -251,11 +251,11 @@ impl Handler {
         match self {
             Self::Endpoint(endpoint) => builder.json_handler(input, output, move |cx: Invocation<C>, input| {
                 let endpoint = Arc::clone(&endpoint);
-                async move { endpoint.call(&cx, &input).await }
+                async move { endpoint.call(&cx, &input).await.map_err(HandlerError::found_by_engine) }
             }),
             Self::Command(command) => builder.json_handler(input, output, move |cx: Invocation<C>, input| {
                 let command = Arc::clone(&command);
-                async move { command.call(&cx, &input).await }
+                async move { command.call(&cx, &input).await.map_err(HandlerError::found_by_engine) }
             }),
         }
     }

@@ -15,7 +15,7 @@ pub struct ManifestSettings {
     /// scheme, host, and the port where it is not the scheme's own (default: none, so no endpoint may be anywhere).
     pub endpoints: Vec<String>,
     /// The program that ends a command whose engine died: the `countersign` binary, or any that calls
-    /// [`guard`](super::guard) when its first argument is [`GUARD`](super::GUARD). `countersign serve` knows itself; without
+    /// [`guard`](fn@super::guard) when its first argument is [`GUARD`](super::GUARD). `countersign serve` knows itself; without
     /// one, manifests with commands are refused, since nothing would end them.
     pub guard: Option<PathBuf>,
 }

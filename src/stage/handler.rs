@@ -10,8 +10,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::audit::EventKind;
+use crate::caught::Panicked;
 use crate::clock::Clock;
-use crate::handler::{DeclaredError, HandlerError, Kind};
+use crate::handler::{DeclaredError, Found, HandlerError, Kind};
 use crate::id::Ids;
 use crate::invocation::{Body, Frame, LeaseOwner};
 use crate::outcome::ErrorCode;
@@ -191,11 +192,11 @@ fn sorted(
     let error = match result {
         Ok(Ok(output)) => return Ok(output),
         Ok(Err(error)) => error,
-        Err(panic) => HandlerError(Kind::Other(panic.into())),
+        Err(_) => HandlerError(Kind::Other(Found(Panicked.into()).into())), // what it said may be anything
     };
     Err(match Failed::of(error, entered) {
         Failed::Declared(error) if !declared.iter().any(|it| it.code == error.code) => {
-            Failed::Other(format!("undeclared error code `{}`", error.code).into())
+            Failed::Other(Found(format!("undeclared error code `{}`", error.code).into()).into())
         }
         other => other,
     })

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::audit::{AuditEvent, EventKind, ReconciledBy};
 use crate::clock::Clock;
+use crate::handler::Found;
 use crate::outcome::Outcome;
 use crate::rejection::{Failed, Late, Rejection};
 use crate::stage::Stage;
@@ -183,8 +184,9 @@ fn failed_at(trail: &Trail, failed: &Failed) -> Stage {
 fn log(trail: &Trail, failed: &Failed) {
     let (execution, code) = (trail.execution(), failed.code());
     match failed {
-        Failed::NotExecuted { .. } | Failed::Unknown(_) | Failed::Other(_) => {
-            tracing::warn!(%execution, %code, "the handler failed; its middleware sees why");
+        Failed::NotExecuted { cause, .. } | Failed::Unknown(cause) | Failed::Other(cause) => {
+            let cause = cause.downcast_ref::<Found>().map(|it| it as &dyn std::error::Error);
+            tracing::warn!(%execution, %code, cause, "the handler failed");
         }
         Failed::Output(problems) => tracing::error!(%execution, %code, ?problems, "the output was withheld"),
         Failed::Declared(_)

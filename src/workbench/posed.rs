@@ -48,8 +48,8 @@ impl PolicySets {
         let whole = Value::Object(question);
         let case = serde_json::from_value::<Case>(whole.clone());
         let case = case.map_err(|_| Rejection::InputInvalid(wrong(&whole)).face())?;
-        let cast = Cast::from([(ASKER.to_owned(), self.identity.clone())]);
-        let world = World { registry: std::sync::Arc::clone(&self.core.registry), cast };
+        let registry = std::sync::Arc::clone(&self.core.registry);
+        let world = World { registry, cast: Cast::from([(ASKER.to_owned(), self.identity.clone())]) };
         let case = if case.has_actor() { case } else { case.by(ASKER) };
         let asked = case.at(self.core.clock.now(), surface).asked(&world, &Cast::new()).map_err(|it| refused(&it))?;
         Ok(match asked {

@@ -2,6 +2,7 @@
 
 mod fake;
 mod following;
+mod page;
 mod places;
 mod same;
 

@@ -75,7 +75,7 @@ async fn what_is_described_is_routed_and_other_methods_are_not() {
 
 #[test]
 fn every_answer_of_every_operation_has_a_schema_that_is_there() {
-    let document: Value = serde_json::from_str(&countersign::http::description()).unwrap();
+    let document: Value = serde_json::from_str(countersign::http::description()).unwrap();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             assert!(operation["responses"].as_object().unwrap().len() > 1, "{method} {path}");

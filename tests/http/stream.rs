@@ -55,7 +55,8 @@ impl Reader {
                         other => panic!("{other:?} in {frame}"),
                     }
                 }
-                self.text = rest.to_owned();
+                let taken = self.text.len() - rest.len();
+                self.text.drain(..taken);
                 return Some(read);
             }
             let chunk = self.wire.chunk().await.filter(|it| !it.is_empty())?;

@@ -186,9 +186,10 @@ impl Alive {
         Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    /// What a script begins with: descriptor 3 is the connection, which its children have too.
+    /// What a script begins with: descriptor 3 is the connection, which its children have too. The input comes when the
+    /// guard has told the engine which group it guards.
     fn up(&self) -> String {
-        format!("exec 3<>/dev/tcp/127.0.0.1/{}; echo $$ $PPID >&3; ", self.0.local_addr().unwrap().port())
+        format!("read -r _; exec 3<>/dev/tcp/127.0.0.1/{}; echo $$ $PPID >&3; ", self.0.local_addr().unwrap().port())
     }
 
     /// Waits until the script has begun.

@@ -43,8 +43,8 @@ async fn the_command_of_the_page_makes_the_hash_that_the_page_shows() {
     let hash = String::from_utf8(ran.stdout).unwrap();
     let token = command.split(' ').nth(2).unwrap();
     let auth = opened(blocks("toml")[0], &Signer::ed("k", 1)).await;
-    let taken = auth.take(token).await.unwrap();
-    assert_eq!((taken.identity.actor().unwrap().id.as_str(), taken.person), ("dana", true));
+    let dana = auth.take(token).await.unwrap();
+    assert_eq!((dana.identity.actor().unwrap().id.as_str(), dana.person), ("dana", true));
     assert!(blocks("toml")[0].contains(hash.split(' ').next().unwrap()), "{hash}");
 }
 

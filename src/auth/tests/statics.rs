@@ -33,7 +33,7 @@ async fn a_token_stands_for_the_actor_that_is_configured() {
     let mut actor = Actor::user("priya").name("Priya").role("manager").attribute("level", 3);
     actor.scopes.push("read".into());
     assert_eq!(priya.identity, Identity::new(actor).tenant("acme").client("desk"));
-    assert_eq!((priya.person, priya.expires), (true, Some(START.plus(std::time::Duration::from_secs(3_600)))));
+    assert_eq!((priya.person, priya.expires), (true, Some(START.plus(std::time::Duration::from_hours(1)))));
     let dana = auth.identify(Some("bEARER   csgn_d ")).await.unwrap();
     assert_eq!((dana.identity, dana.person, dana.expires), (Identity::new(Actor::user("dana")), false, None));
 }

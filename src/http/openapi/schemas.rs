@@ -129,7 +129,7 @@ fn problem(codes: &[&str]) -> Value {
 }
 
 /// Request bodies are closed: what nobody knows is refused.
-fn closed(required: &[&str], properties: Value) -> Value {
+fn closed(required: &[&str], properties: &Value) -> Value {
     let mut schema = json!({"type": "object", "additionalProperties": false, "properties": properties});
     if !required.is_empty() {
         schema["required"] = json!(required);
@@ -141,20 +141,20 @@ fn requests() -> Vec<(&'static str, Value)> {
     let name = json!({"type": "string", "minLength": 1, "maxLength": 512});
     let actor = closed(
         &["id", "kind"],
-        json!({
+        &json!({
             "id": name, "kind": reference("ActorKind"), "tenant": name, "issuer": {"type": "string"},
             "roles": {"type": "array", "items": {"type": "string"}}, "scopes": {"type": "array", "items": {"type": "string"}},
             "attributes": {"type": "object"},
         }),
     );
-    let entity = closed(&["type", "id"], json!({"type": {"type": "string"}, "id": {"type": "string"}}));
+    let entity = closed(&["type", "id"], &json!({"type": {"type": "string"}, "id": {"type": "string"}}));
     let mut whole = entity.clone();
     whole["properties"]["attributes"] = json!({"type": "object"});
     whole["properties"]["parents"] = json!({"type": "array", "items": entity});
     let actions = ManageAction::ALL.map(ManageAction::as_str);
     let question = closed(
         &[],
-        json!({
+        &json!({
             "actor": {"description": "On whose behalf; the party that asks, if left out.", "$ref": "#/components/schemas/Actor"},
             "approved": {"description": "How many people approved, by type.", "type": "object",
                          "additionalProperties": {"type": "integer", "minimum": 0, "maximum": u32::MAX}},
@@ -173,7 +173,7 @@ fn requests() -> Vec<(&'static str, Value)> {
     );
     let decision = closed(
         &["decision"],
-        json!({
+        &json!({
             "decision": {"enum": ["approve", "reject"]},
             "type": {"description": "May be left out when one is outstanding.", "type": "string"},
             "comment": {"description": "For people to read; can be erased later.", "type": "string", "maxLength": 4096},
@@ -181,16 +181,16 @@ fn requests() -> Vec<(&'static str, Value)> {
     );
     let resolve = closed(
         &["as"],
-        json!({
+        &json!({
             "as": {"enum": ["completed", "failed", "not_executed"]},
             "output": {"description": "What repetitions get; only with `completed`."},
         }),
     );
     vec![
         ("Actor", actor),
-        ("Call", closed(&["input"], json!({"input": {"description": "As the capability's schema wants it."}}))),
+        ("Call", closed(&["input"], &json!({"input": {"description": "As the capability's schema wants it."}}))),
         ("Decision", decision),
-        ("Nothing", closed(&[], json!({}))),
+        ("Nothing", closed(&[], &json!({}))),
         ("Question", question),
         ("Resolve", resolve),
     ]
