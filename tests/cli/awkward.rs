@@ -115,7 +115,7 @@ fn executions_are_listed_and_those_that_nobody_knows_of_are_found() {
     };
     let (unknown, completed) = ((first.clone(), "unknown".to_owned()), (second.clone(), "completed".to_owned()));
     assert_eq!(listed(&[]), [completed.clone(), unknown.clone()]);
-    assert_eq!(listed(&["--status", "unknown"]), [unknown.clone()]);
+    assert_eq!(listed(&["--status", "unknown"]), std::slice::from_ref(&unknown));
     assert_eq!(listed(&["--status", "running"]), []);
     assert_eq!(listed(&["--limit", "1"]), [completed]);
     assert_eq!(listed(&["--before", &second]), [unknown]);

@@ -250,6 +250,6 @@ mod tests {
     #[test]
     fn an_event_without_end_is_given_up() {
         let mut lines = Lines::default();
-        assert!((0..10).any(|_| lines.add(&[b'x'; 1024 * 1024]).is_err()));
+        assert!((0..10).any(|_| lines.add(&vec![b'x'; 1024 * 1024]).is_err()));
     }
 }

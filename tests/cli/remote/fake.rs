@@ -1,5 +1,6 @@
 //! What answers like no Countersign, or breaks off.
 
+use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
@@ -91,7 +92,7 @@ fn an_answer_that_no_countersign_gives_is_told_apart_from_a_call_that_may_have_h
     ] {
         let (code, said, asked) = told(arguments, answer);
         assert_eq!(asked.len(), 1, "nothing is followed or repeated");
-        text += &format!("{name}: exit {code}\n{said}\n");
+        writeln!(text, "{name}: exit {code}\n{said}").unwrap();
     }
     insta::assert_snapshot!(text);
 }

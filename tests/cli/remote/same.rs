@@ -107,7 +107,7 @@ fn told(teller: &impl Teller, json: bool) -> Vec<String> {
             let said = format!("{}{}", ran.out, ran.err);
             let word = |from: &str| said.split(from).nth(1).map(|it| it.split(['"', '\n']).next().unwrap().to_owned());
             if arguments[0] == "invoke" && ran.code == 4 {
-                approval = said[said.find("apr_").unwrap()..][..31].to_owned();
+                said[said.find("apr_").unwrap()..][..31].clone_into(&mut approval);
             }
             if arguments[0] == "approvals" && ran.code == 0 && said.contains("completed") {
                 execution = word(if json { "\"executionId\":\"" } else { "execution " }).unwrap();
@@ -124,7 +124,7 @@ fn of_people(ran: &Ran) -> String {
     let lines = text.lines().map(|it| it.split(", vouched for by").next().unwrap_or_default());
     // The next step is another where nobody is named.
     let is_step = |it: &&str| !["next", "then"].iter().any(|word| it.trim_start().starts_with(word));
-    lines.filter(is_step).map(|it| format!("{}\n", it.trim_end())).collect()
+    lines.filter(is_step).flat_map(|it| [it.trim_end(), "\n"]).collect()
 }
 
 fn of_machines(arguments: &[&str], ran: &Ran) -> String {
