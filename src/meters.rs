@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use self::histogram::Histogram;
+pub(crate) use self::text::Beside;
 use crate::LogHealth;
 #[cfg(feature = "http")]
 use crate::auth::{AuthFailure, Keyring};
@@ -149,8 +150,8 @@ impl Meters {
     }
 
     /// All of them, as text (version 0.0.4). `figures` is what the store says.
-    pub(crate) fn text(&self, figures: Figures, running: usize, log: LogHealth) -> String {
-        text::of(text::Scrape { counted: Arc::clone(&self.0), figures, running, log })
+    pub(crate) fn text(&self, figures: Figures, running: usize, log: LogHealth, beside: Beside) -> String {
+        text::of(text::Scrape { counted: Arc::clone(&self.0), figures, running, log, beside })
     }
 }
 

@@ -1,6 +1,7 @@
 //! One execution, from a call to its outcome. Knows nothing of the application's context type.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,7 +17,7 @@ use crate::deciding::{Standing, bound, opened, standing};
 use crate::id::Ids;
 use crate::invocation::{Body, Context};
 use crate::ledger::Ledger;
-use crate::meters::Meters;
+use crate::meters::{Beside, Meters};
 use crate::outcome::{ErrorCode, Outcome};
 use crate::policies::Policies;
 use crate::policy::ManageAction;
@@ -46,6 +47,26 @@ pub(crate) struct Tallies {
     pub(crate) worker: crate::worker::Tally,
     #[cfg(feature = "http")]
     pub(crate) notifications: crate::notifications::Tally,
+}
+
+impl Tallies {
+    /// In numbers, with the outbox of every process beside them.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "metrics are read over HTTP"))]
+    pub(crate) fn beside(&self, outbox: Option<[i64; 2]>) -> Beside {
+        let number = |it: &AtomicU64| it.load(Ordering::Relaxed);
+        let worker = &self.worker;
+        Beside {
+            worker: [&worker.picked, &worker.completed, &worker.put_off, &worker.refused].map(number),
+            #[cfg(feature = "http")]
+            notifications: {
+                let it = &self.notifications;
+                [&it.delivered, &it.failed, &it.dead].map(number)
+            },
+            #[cfg(not(feature = "http"))]
+            notifications: [0; 3],
+            outbox,
+        }
+    }
 }
 
 /// Everything that executions share.

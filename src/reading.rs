@@ -228,7 +228,9 @@ impl Core {
 
     /// The metrics as text.
     pub(crate) async fn metrics(&self) -> String {
-        self.meters.text(self.store.figures().await, self.tasks.len(), self.ledger.health())
+        let outbox = self.store.backlog().await.ok().map(|it| [it.due, it.dead]);
+        let beside = self.tallies.beside(outbox);
+        self.meters.text(self.store.figures().await, self.tasks.len(), self.ledger.health(), beside)
     }
 }
 

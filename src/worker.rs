@@ -204,14 +204,13 @@ impl Worker {
 impl Core {
     /// Leaves a request that was filed just now to a call that waits for its decision and will resume it: no worker comes
     /// before `wait` is over and the call had its time to begin. Who waits must still take `APPROVAL_CONSUMED` for an answer.
-    #[expect(dead_code, reason = "calls over HTTP that prefer to wait use it")]
+    #[cfg(feature = "http")]
     pub(crate) async fn leave_to_caller(
         &self,
         approval: &crate::ApprovalId,
-        capability: &str,
         wait: Duration,
     ) -> Result<(), crate::store::StoreError> {
-        if self.registry.get(capability).is_none_or(|it| !it.meta.run_on_approval) {
+        if !self.registry.all().iter().any(|it| it.meta.run_on_approval) {
             return Ok(());
         }
         let wait_us = micros(wait.saturating_add(BEGINNING));

@@ -48,6 +48,9 @@ impl Waiting {
         let mut last: Option<ApprovalId> = id.map(Into::into);
         loop {
             let Some(id) = pending(&outcome, last.as_ref()) else { return outcome };
+            if let Err(error) = core.leave_to_caller(&id, self.wait.length()).await {
+                tracing::debug!(cause = &error as &dyn std::error::Error, "a worker may come before whoever waits");
+            }
             place.leave(); // whoever only waits keeps nobody from working
             let is_decided = tokio::select! {
                 biased;

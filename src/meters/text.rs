@@ -46,6 +46,19 @@ pub(super) struct Scrape {
     pub(super) running: usize,
     /// The tree over the log.
     pub(super) log: LogHealth,
+    /// What this process does besides calls.
+    pub(super) beside: Beside,
+}
+
+/// What a process does besides calls, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// Approved requests that the worker took up, those of them that completed, were put off, and were refused.
+    pub(crate) worker: [u64; 4],
+    /// Messages that webhooks took, attempts that failed, messages that were given up.
+    pub(crate) notifications: [u64; 3],
+    /// Messages in the outbox that wait, and dead letters, of every process; `None` if the store cannot be asked.
+    pub(crate) outbox: Option<[i64; 2]>,
 }
 
 pub(super) fn of(scrape: Scrape) -> String {
@@ -68,6 +81,7 @@ impl Collector for Scrape {
         self.stages(&mut to)?;
         self.on_record(&mut to)?;
         self.log(&mut to)?;
+        self.beside(&mut to)?;
         #[cfg(feature = "http")]
         self.authentication(&mut to)?;
         self.http(&mut to)
@@ -151,6 +165,28 @@ impl Scrape {
         gauge(to, "log_anchors_failing", "Anchors that take no checkpoints now.", count(anchors.len()))
     }
 
+    /// The worker of approved requests, and notifications.
+    fn beside(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Beside { worker, notifications, outbox } = self.beside;
+        let help = "Approved requests that the worker of this process took up, and what became of them.";
+        labelled(
+            to,
+            "worker_requests",
+            help,
+            "step",
+            [("picked", worker[0]), ("completed", worker[1]), ("put_off", worker[2]), ("refused", worker[3])],
+        )?;
+        let help =
+            "Attempts to tell webhooks: messages that were taken, attempts that failed, messages that were given up.";
+        let [delivered, failed, dead] = notifications;
+        labelled(to, "notifications", help, "result", [("delivered", delivered), ("failed", failed), ("dead", dead)])?;
+        let Some([due, dead]) = outbox else { return Ok(()) };
+        let help = "Messages in the outbox, of every process: those that wait, and dead letters.";
+        let mut metric = to.encode_descriptor("notifications_outbox", help, None, MetricType::Gauge)?;
+        metric.encode_family(&[("state", "due")])?.encode_gauge(&due)?;
+        metric.encode_family(&[("state", "dead")])?.encode_gauge(&dead)
+    }
+
     #[cfg(feature = "http")]
     fn authentication(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Credentials that were refused, by reason.";
@@ -221,6 +257,21 @@ fn histogram<const N: usize>(
     }
     let mut metric = metric.encode_family(&labels)?;
     metric.encode_histogram::<NoLabelSet>(seen.seconds, seen.count, &seen.classes, None)
+}
+
+/// A counter with one label, of a closed set.
+fn labelled<const N: usize>(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    counts: [(&str, u64); N],
+) -> fmt::Result {
+    let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (value, count) in counts {
+        metric.encode_family(&[(label, value)])?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+    }
+    Ok(())
 }
 
 fn gauge(to: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {

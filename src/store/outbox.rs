@@ -224,7 +224,6 @@ impl Store {
     }
 
     /// How full the outbox is. Reads all of it: not for every call.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the metrics will show it"))]
     pub(crate) async fn backlog(&self) -> Result<Backlog, StoreError> {
         self.readers.backlog().await
     }

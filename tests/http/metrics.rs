@@ -84,6 +84,9 @@ async fn the_rest_is_there_too() {
     # TYPE countersign_log_signed_events gauge
     # TYPE countersign_log_refused gauge
     # TYPE countersign_log_anchors_failing gauge
+    # TYPE countersign_worker_requests_total counter
+    # TYPE countersign_notifications_total counter
+    # TYPE countersign_notifications_outbox gauge
     # TYPE countersign_auth_failures_total counter
     # TYPE countersign_issuer_keys gauge
     # TYPE countersign_issuer_keys_in_trouble gauge
