@@ -277,6 +277,14 @@ pub enum EventKind {
     },
     #[serde(rename = "capability.approval_expired")]
     ApprovalExpired { approval_id: ApprovalId },
+    #[serde(rename = "capability.comments_erased")]
+    CommentsErased {
+        approval_id: ApprovalId,
+        /// Who sat there, `cli:ada`.
+        by: String,
+        /// How many.
+        count: u32,
+    },
     #[serde(rename = "capability.started")]
     Started {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -379,6 +387,7 @@ impl EventKind {
             Self::Rejected(_) => "capability.rejected",
             Self::ApprovalWithdrawn { .. } => "capability.approval_withdrawn",
             Self::ApprovalExpired { .. } => "capability.approval_expired",
+            Self::CommentsErased { .. } => "capability.comments_erased",
             Self::Started { .. } => "capability.started",
             Self::Retried { .. } => "capability.retried",
             Self::Completed { .. } => "capability.completed",
@@ -412,6 +421,7 @@ impl EventKind {
             | Self::Rejected(_)
             | Self::ApprovalWithdrawn { .. }
             | Self::ApprovalExpired { .. }
+            | Self::CommentsErased { .. }
             | Self::Started { .. }
             | Self::Retried { .. }
             | Self::Reconciled { .. }

@@ -10,6 +10,7 @@ mod args;
 mod audit;
 mod audit_log;
 mod capabilities;
+mod comments;
 mod demo;
 mod doctor;
 mod executions;
@@ -80,6 +81,7 @@ async fn command(command: Command, verbose: u8) -> Result<Answer, Failure> {
         Command::Executions(args) => executions::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Notifications(args) => notifications::run(args).await,
+        Command::Comments(args) => comments::run(args).await,
         Command::Policy(args) => policy::run(args).await,
         Command::Serve(args) => Box::pin(serve::run(args, verbose)).await,
         Command::Init(args) => init::run(&args),

@@ -32,6 +32,8 @@ mod discovery;
 mod duration;
 mod engine;
 mod executions;
+#[cfg(feature = "cli")]
+mod export;
 mod handler;
 #[cfg(feature = "http")]
 pub mod http;

@@ -14,6 +14,9 @@ use std::time::Duration;
 pub(crate) use self::deliver::Tally;
 pub use self::settings::{NotificationSettings, WebhookSettings};
 
+#[cfg(feature = "cli")]
+pub(crate) use self::sign::{Keys, key};
+
 use self::deliver::{Deliverer, LIMIT};
 use self::webhook::Webhook;
 use crate::builder::Problem;

@@ -11,6 +11,8 @@ mod db;
 mod evidence;
 #[cfg(feature = "cli")]
 mod examine;
+#[cfg(feature = "cli")]
+mod export;
 mod job;
 mod lease;
 mod lock;
@@ -36,6 +38,8 @@ use tokio::sync::watch;
 pub(crate) use self::evidence::{Evidence, Raw, RawRow};
 #[cfg(feature = "cli")]
 pub(crate) use self::examine::{Examined, examine};
+#[cfg(feature = "cli")]
+pub(crate) use self::export::Cursor;
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;

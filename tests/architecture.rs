@@ -64,7 +64,7 @@ fn each_dependency_has_one_user() {
         ("jsonwebtoken::", &["auth"]),
         ("subtle::", &["auth"]),
         ("rustls::", &["outbound"]),
-        ("reqwest::", &["outbound", "notifications", "auth", "manifest", "ledger", "cli"]),
+        ("reqwest::", &["outbound", "notifications", "auth", "manifest", "ledger", "export", "cli"]),
         ("tlog_tiles::", &["ledger"]),
         ("signed_note::", &["ledger"]),
         ("ed25519_dalek::", &["ledger", "verify"]),

@@ -40,6 +40,8 @@ pub(super) enum Command {
     Audit(Audit),
     /// See what others could not be told of, and try again
     Notifications(Notifications),
+    /// Erase what approvers wrote; the log stays as it is
+    Comments(Comments),
     /// Work on policies
     Policy(Policy),
     /// Serve the HTTP API; without a configuration, the demo application on loopback
@@ -510,6 +512,31 @@ pub(super) struct AuditList {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct Comments {
+    #[command(subcommand)]
+    pub(super) command: CommentsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CommentsCommand {
+    /// Erase comments for good, and record that. Every proof stays valid: the log has a salted digest of each, and no text
+    Erase(CommentsErase),
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("whose").required(true).multiple(true).args(["approval", "person"])))]
+pub(super) struct CommentsErase {
+    /// Those about this approval
+    #[arg(long, value_name = "ID")]
+    pub(super) approval: Option<String>,
+    /// Those of this person, by id, whoever vouched for it
+    #[arg(long, value_name = "ID")]
+    pub(super) person: Option<String>,
+    #[command(flatten)]
+    pub(super) records: Records,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Notifications {
     #[command(subcommand)]
     pub(super) command: NotificationsCommand,
@@ -591,6 +618,7 @@ impl Command {
                 | NotificationsCommand::Retry { records, .. }
                 | NotificationsCommand::Drop { records, .. } => &records.format,
             },
+            Self::Comments(Comments { command: CommentsCommand::Erase(it) }) => &it.records.format,
             Self::Policy(it) => it.format(),
             Self::Serve(it) => &it.format,
             Self::Init(it) => &it.format,

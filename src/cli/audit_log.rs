@@ -1,14 +1,15 @@
-//! `audit checkpoint`, `audit verify`, `audit prove`, `audit key`: the log as evidence.
+//! `audit checkpoint`, `audit verify`, `audit prove`, `audit export`, `audit key`: the log as evidence.
 
 mod args;
 mod checkpoint;
+mod export;
 mod files;
 mod key;
 mod prove;
 mod verify;
 
-use args::KeyCommand;
 pub(super) use args::LogCommand;
+use args::{Export, ExportCommand, KeyCommand};
 
 use super::args::Format;
 use super::failure::Failure;
@@ -19,6 +20,7 @@ pub(super) async fn run(command: LogCommand) -> Result<Answer, Failure> {
         LogCommand::Checkpoint(args) => checkpoint::run(args).await,
         LogCommand::Verify(args) => verify::run(args).await,
         LogCommand::Prove(args) => prove::run(args).await,
+        LogCommand::Export(args) => export::run(*args).await,
         LogCommand::Key(args) => match args.command {
             KeyCommand::New(args) => key::new(&args),
             KeyCommand::Show(args) => key::show(&args),
@@ -33,10 +35,20 @@ impl LogCommand {
             Self::Checkpoint(it) => &it.format,
             Self::Verify(it) => &it.format,
             Self::Prove(it) => &it.format,
+            Self::Export(it) => it.format(),
             Self::Key(it) => match &it.command {
                 KeyCommand::New(it) => &it.format,
                 KeyCommand::Show(it) | KeyCommand::Rotate(it) => &it.format,
             },
+        }
+    }
+}
+
+impl Export {
+    fn format(&self) -> &Format {
+        match &self.command {
+            Some(ExportCommand::Status { format, .. } | ExportCommand::Forget { format, .. }) => format,
+            None => &self.format,
         }
     }
 }

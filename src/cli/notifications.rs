@@ -1,24 +1,17 @@
 //! `notifications list|retry|drop`: what waits to be told, and what was given up.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use serde_json::json;
 
 use super::args::{Notifications, NotificationsCommand, Records, Which};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::open::{Database, check_database};
+use super::open::{Database, LEASE, check_database, store};
 use super::place::Lack;
 use super::screen::{Answer, HINT, table};
-use crate::builder;
-use crate::clock::Clock;
-use crate::id::Ids;
 use crate::store::outbox::{Letter, Letters};
-use crate::store::{Config, KeySource, Probe, Store, StoreError};
-
-/// As any other process; a command comes and goes, so that it never sweeps.
-const LEASE: Duration = Duration::from_secs(30);
+use crate::store::{Store, StoreError};
 
 const LACK: Lack =
     Lack { what: "shows nobody what it tells others", next: "look at its database, where that is: `--db URL`" };
@@ -49,25 +42,8 @@ pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
     }
 }
 
-/// The records alone: whatever application they are of, and whatever its policies.
 async fn open(records: &Records) -> Result<Store, Failure> {
-    let path = check_database(&records.database(&LACK)?, Database::Existing)?;
-    let wrong = |cause: String, fix: String| Failure::could_not_run(cause, fix);
-    let config = Config {
-        path,
-        clock: Clock::System,
-        ids: Ids::Random,
-        lease: LEASE,
-        renew: LEASE / 6,
-        sweep: None,
-        keep_decisions: LEASE, // nothing is swept
-        key: KeySource::File,
-        probe: Probe::default(),
-    };
-    Store::open(config).await.map_err(|it| {
-        let problem = builder::Problem::from(it);
-        wrong(format!("{}: {}", problem.at, problem.what), problem.fix)
-    })
+    store(check_database(&records.database(&LACK)?, Database::Existing)?).await
 }
 
 impl From<Which> for Letters {

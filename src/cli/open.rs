@@ -15,9 +15,10 @@ use super::user::issuer;
 use crate::builder::{self, Role};
 use crate::clock::Clock;
 use crate::demo::{self, Desk};
+use crate::id::Ids;
 use crate::pipeline::Core;
 use crate::registry::Registry;
-use crate::store::{self, Readers};
+use crate::store::{self, Config, KeySource, Probe, Readers, Store};
 use crate::{BuildError, Caller, Engine, Identity, PolicySets, PolicySource, Surface, policy};
 
 /// The most bytes that are read of an input: one more than the pipeline takes, so that it is the one to refuse.
@@ -130,6 +131,28 @@ impl Records {
             Self::Session(session) => session.close().await,
         }
     }
+}
+
+/// How long a command holds its lease: as any other process. It comes and goes, so that it never sweeps.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// The records alone: whatever application they are of, and whatever its policies.
+pub(super) async fn store(path: PathBuf) -> Result<Store, Failure> {
+    let config = Config {
+        path,
+        clock: Clock::System,
+        ids: Ids::Random,
+        lease: LEASE,
+        renew: LEASE / 6,
+        sweep: None,
+        keep_decisions: LEASE, // nothing is swept
+        key: KeySource::File,
+        probe: Probe::default(),
+    };
+    Store::open(config).await.map_err(|it| {
+        let problem = builder::Problem::from(it);
+        Failure::could_not_run(format!("{}: {}", problem.at, problem.what), problem.fix)
+    })
 }
 
 /// The demo's capabilities, without an engine.

@@ -162,6 +162,7 @@ impl Data {
             // The request says it all, or nobody is told.
             EventKind::ApprovalRequested { .. }
             | EventKind::ApprovalExpired { .. }
+            | EventKind::CommentsErased { .. }
             | EventKind::Discovered { .. }
             | EventKind::Requested { .. }
             | EventKind::Denied { .. }

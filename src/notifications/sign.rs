@@ -8,9 +8,20 @@ use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
+use crate::secret::Secret;
+
+/// What Standard Webhooks demand of a key, in bytes.
+const KEY: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// The key of a secret: `whsec_` and base64.
+pub(crate) fn key(secret: &Secret) -> Option<Vec<u8>> {
+    let text = secret.reveal().strip_prefix("whsec_")?;
+    BASE64_STANDARD.decode(text).ok().filter(|it| KEY.contains(&it.len()))
+}
+
 /// What one receiver's messages are signed with: by each of them, so that either is enough for who checks.
 #[derive(Clone)]
-pub(super) struct Keys(Vec<Vec<u8>>);
+pub(crate) struct Keys(Vec<Vec<u8>>);
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,12 +30,12 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    pub(super) fn new(keys: Vec<Vec<u8>>) -> Self {
+    pub(crate) fn new(keys: Vec<Vec<u8>>) -> Self {
         Self(keys)
     }
 
     /// The value of `webhook-signature`: `v1,BASE64` for each key, with blanks between.
-    pub(super) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
+    pub(crate) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
         let mut signatures = String::new();
         for key in &self.0 {
             // Any length of key will do: RFC 2104, section 2.

@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::settings::{NotificationSettings, WebhookSettings};
-use super::sign::Keys;
+use super::sign::{Keys, key};
 use crate::audit::hex;
 use crate::builder::Problem;
 use crate::outbound;
-use crate::secret::Secret;
 use crate::store::outbox::Subscriber;
 use crate::topic::Topic;
 
@@ -27,8 +24,6 @@ const MAX_TENANTS: usize = 256;
 /// Unless it says otherwise.
 const ATTEMPTS: u32 = 8;
 const MAX_ATTEMPTS: u32 = 16;
-/// What Standard Webhooks demand of a key, in bytes.
-const KEY: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// One receiver.
 #[derive(Clone)]
@@ -190,9 +185,4 @@ impl Reading<'_> {
         }
         topics.into_iter().collect()
     }
-}
-
-fn key(secret: &Secret) -> Option<Vec<u8>> {
-    let text = secret.reveal().strip_prefix("whsec_")?;
-    BASE64_STANDARD.decode(text).ok().filter(|it| KEY.contains(&it.len()))
 }

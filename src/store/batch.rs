@@ -6,6 +6,7 @@ mod activate;
 mod begin;
 mod decide;
 mod end;
+mod export;
 mod file;
 mod ledger;
 mod outbox;
@@ -80,6 +81,8 @@ pub(super) async fn perform(
     batch.unresolved().await?;
     batch.activate().await?;
     batch.ledger().await?;
+    batch.export().await?;
+    batch.erase().await?;
     batch.append();
     batch.keep_seen().await?;
     batch.outbox().await?;
@@ -155,6 +158,8 @@ impl<'a> Batch<'a> {
                 | Op::LayDown(_)
                 | Op::Outbox(_)
                 | Op::Ledger(_)
+                | Op::Export(_)
+                | Op::Erase(_)
                 | Op::Retire { .. } => {}
             }
         }

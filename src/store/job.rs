@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Activated, Began, Begin, Decide, Decided, File, Filed, Finish, Ledger, Reconcile, Seen, Settled,
-    Unresolved, Withdraw,
+    Activate, Activated, Began, Begin, Decide, Decided, Erase, Export, File, Filed, Finish, Ledger, Reconcile, Seen,
+    Settled, Unresolved, Withdraw,
 };
 use super::outbox::{Due, Laid, Outbox, Pick, Picked};
 use super::seal::Key;
@@ -126,6 +126,12 @@ pub(super) enum Op {
     /// What others are told of.
     Outbox(Outbox),
     Ledger(Box<Ledger>),
+    /// How far an export is.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
+    Export(Export),
+    /// Comments of approvers.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
+    Erase(Erase),
     /// Leaves in good order.
     Retire {
         instance: String,
@@ -164,6 +170,10 @@ pub(super) enum Answer {
     Done,
     /// Whether the tree was as large as the operation says.
     Ledger(bool),
+    /// Whether the cursor was where the operation says.
+    Exported(bool),
+    /// How many comments were there.
+    Erased(usize),
     Retired,
 }
 
@@ -206,6 +216,8 @@ impl Op {
             | Self::Pick { .. }
             | Self::Outbox(_)
             | Self::Ledger(_)
+            | Self::Export(_)
+            | Self::Erase(_)
             | Self::Retire { .. } => [None, None, None],
         }
     }
@@ -218,6 +230,8 @@ impl Op {
             | Self::Unresolved { .. }
             | Self::Pick { .. }
             | Self::Ledger(_)
+            | Self::Export(_)
+            | Self::Erase(_)
             | Self::Retire { .. } => true,
             // What changes who is told of what must not meet what is told.
             Self::Outbox(it) => !matches!(it, Outbox::Claim { .. } | Outbox::Settle(_)),
@@ -316,6 +330,8 @@ impl Op {
             }
             Self::Outbox(it) => each_of_outbox(it, look),
             Self::Ledger(it) => it.each_text(look),
+            Self::Export(it) => it.each_text(look),
+            Self::Erase(it) => it.each_text(look),
             Self::Sweep { .. } => {}
         }
     }

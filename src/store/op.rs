@@ -4,11 +4,13 @@
 //! (EXE-8). Events that only the transaction can know (progress of a decision, a superseded approval, an interrupted
 //! execution) are made by the batch from the [`Envelope`] that is stored with the row.
 
+mod export;
 mod ledger;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use self::export::{Erase, Export};
 pub(crate) use self::ledger::{Ledger, TileRow};
 use super::SealError;
 use crate::approval::{ApprovalState, Verdict};

@@ -6,6 +6,7 @@
 mod approval;
 mod event;
 mod execution;
+mod export;
 mod ledger;
 mod outbox;
 mod pick;
@@ -25,6 +26,9 @@ pub(super) use execution::{
 
 #[cfg(feature = "cli")]
 pub(super) use execution::EXECUTIONS_LATEST;
+#[cfg(feature = "cli")]
+pub(super) use export::{COMMENTS, CURSORS, EXPORTED};
+pub(super) use export::{DROP_CURSOR, ENVELOPES, ERASE_COMMENTS, MOVE_CURSOR, PUT_CURSOR, STOP_CURSOR};
 pub(super) use ledger::BODIES;
 pub(super) use ledger::{
     ANCHORED, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS, LAST_CHECKPOINT,
@@ -83,11 +87,14 @@ pub(super) const ALL: &[Sql] = &[
     DECISIONS,
     DISABLE,
     DROP_COPIES,
+    DROP_CURSOR,
     DROP_DEAD,
     DROP_WEBHOOKS,
     ENABLE,
     END_OF_DEAD,
     ENROL,
+    ENVELOPES,
+    ERASE_COMMENTS,
     ERASE_DEAD,
     ERASE_INPUTS,
     ERASE_SEEN,
@@ -113,12 +120,14 @@ pub(super) const ALL: &[Sql] = &[
     INSERT_SEEN,
     LAY_DOWN,
     LOCK_APPROVALS,
+    MOVE_CURSOR,
     OPEN_OF_CALL,
     PENDING_COUNTS,
     PICK,
     PROPOSAL,
     PROPOSE,
     PURGE,
+    PUT_CURSOR,
     PUT_OFF,
     PUT_WEBHOOK,
     PUT_ANCHORED,
@@ -129,6 +138,7 @@ pub(super) const ALL: &[Sql] = &[
     RENEW_COPY,
     RETIRE,
     REVIVE,
+    STOP_CURSOR,
     SUBSCRIBE,
     SUBSCRIBED,
     SUBSCRIPTIONS_CHANGED,

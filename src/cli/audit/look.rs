@@ -58,6 +58,7 @@ fn gist(kind: &EventKind) -> String {
         EventKind::Approved(it) | EventKind::Rejected(it) => decision(it),
         EventKind::ApprovalWithdrawn { approval_id, by } => format!("{approval_id} by {by}"),
         EventKind::ApprovalExpired { approval_id } => approval_id.to_string(),
+        EventKind::CommentsErased { approval_id, by, count } => format!("{approval_id}: {count} by {by}"),
         EventKind::Started { approval_id, policies, .. } => {
             let approved = approval_id.as_ref().map(|it| format!("consumes {it}")).unwrap_or_default();
             format!("{approved}{}", names(policies)).trim().to_owned()

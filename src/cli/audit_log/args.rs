@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cli::args::Format;
+use crate::export::Form;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum LogCommand {
@@ -15,6 +16,9 @@ pub(in crate::cli) enum LogCommand {
     Verify(Verify),
     /// Prove that an event is in the log, to somebody who has neither
     Prove(Prove),
+    /// Send the log elsewhere: in order, at least once, going on where it was
+    #[command(after_help = EXPORT_HELP)]
+    Export(Box<Export>),
     /// The key that checkpoints are signed with
     Key(Key),
 }
@@ -23,6 +27,13 @@ const VERIFY_HELP: &str = "\
 Without --export and --proof it is a database that is checked. What is found has a place and a kind: edited, missing,
 inserted, swapped, tail (the log ends too early), column, ends, tree, checkpoint, anchor, signature.
 Exit codes: 0 nothing is wrong, 1 something is, 5 could not look.";
+
+const EXPORT_HELP: &str = "\
+A file goes on where it ends. With --cursor the database knows how far the other side is: it moves when a file is on the
+disk, or a receiver answered 2xx. What is not taken holds up what comes behind it, and `audit export status` says why.
+Beside a file of the form ndjson there are FILE.checkpoints and FILE.pub, for `audit verify --export FILE`.
+Batches for a receiver are signed as in Standard Webhooks, with the secret that the variable `CSGN_EXPORT_SECRET` holds.
+Exit codes: 0 everything went out, 1 something did not, 5 could not begin.";
 
 /// Which database.
 #[derive(Debug, Args)]
@@ -100,6 +111,86 @@ pub(in crate::cli) struct Prove {
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(in crate::cli) struct Export {
+    #[command(subcommand)]
+    pub(super) command: Option<ExportCommand>,
+    #[command(flatten)]
+    pub(super) db: Db,
+    /// What events look like: ndjson, cloudevents (1.0) or ocsf (1.8.0, API Activity)
+    #[arg(long = "format", value_name = "FORM", default_value = "ndjson", value_parser = form)]
+    pub(super) form: Form,
+    /// Where to: a file, `-` for standard output, or the URL of a receiver: https, or http to this machine
+    #[arg(long, value_name = "FILE|-|URL", default_value = "-")]
+    pub(super) out: String,
+    /// Keep in the database how far this export is, and go on from there
+    #[arg(long, value_name = "NAME", value_parser = cursor)]
+    pub(super) cursor: Option<String>,
+    /// Only events behind this number; a cursor that is there knows better
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(0..))]
+    pub(super) after: Option<i64>,
+    /// Only events up to this number
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(super) until: Option<i64>,
+    /// Go on until Ctrl-C
+    #[arg(short, long, conflicts_with = "until")]
+    pub(super) follow: bool,
+    /// How many events at once
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(super) batch: u16,
+    /// How often a receiver is tried that takes nothing; with --follow for ever
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(super) attempts: u32,
+    /// A file with the secret for a receiver, `whsec_..`
+    #[arg(long, value_name = "FILE")]
+    pub(super) secret_file: Option<PathBuf>,
+    /// Where events are from, as `source` of CloudEvents
+    #[arg(long, value_name = "URI", default_value = "urn:countersign", value_parser = source)]
+    pub(super) source: String,
+    /// The public key for beside a file, or a file of it (default: `log.key.pub`, if that is there)
+    #[arg(long, value_name = "KEY|FILE")]
+    pub(super) key: Option<String>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ExportCommand {
+    /// How far each cursor is, and what holds it up
+    Status {
+        #[command(flatten)]
+        db: Db,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Forget a cursor
+    Forget {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        db: Db,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+fn form(text: &str) -> Result<Form, String> {
+    let found = [Form::Ndjson, Form::CloudEvents, Form::Ocsf].into_iter().find(|it| it.as_str() == text);
+    found.ok_or_else(|| "it is ndjson, cloudevents or ocsf".to_owned())
+}
+
+fn cursor(text: &str) -> Result<String, String> {
+    let legal = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, b'_' | b'-');
+    let is_fit = (1..=64).contains(&text.len()) && text.bytes().all(legal);
+    is_fit.then(|| text.to_owned()).ok_or_else(|| "it is 1 to 64 of a-z, 0-9, `_` and `-`".to_owned())
+}
+
+fn source(text: &str) -> Result<String, String> {
+    let is_fit = (1..=512).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
+    is_fit.then(|| text.to_owned()).ok_or_else(|| "it is a URI".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -63,7 +63,7 @@ impl LogReader {
         Ok(found.first().map_or(0, |it| it.0))
     }
 
-    async fn query<T: super::super::db::Read>(
+    pub(in super::super) async fn query<T: super::super::db::Read>(
         &self,
         text: &'static str,
         values: &[super::super::db::Cell<'_>],

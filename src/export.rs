@@ -1,0 +1,205 @@
+//! The log, sent elsewhere: in order, at least once, going on where it was. Nothing is ever left out: what the other side
+//! does not take holds up what comes behind it, and shows.
+
+mod beside;
+mod cloudevents;
+mod file;
+mod form;
+mod ocsf;
+mod webhook;
+
+use std::io::{self, Write};
+
+pub(crate) use self::beside::{checkpoints, public_key};
+pub(crate) use self::file::FileSink;
+pub(crate) use self::form::Form;
+pub(crate) use self::webhook::Webhook;
+use crate::store::op::Export as Step;
+use crate::store::{LogReader, Store, StoreError};
+
+/// The most bytes of events that are handed over at once; one event is always.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// An event with its place and hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) seq: i64,
+    /// The bytes that were hashed.
+    pub(crate) body: String,
+    /// Lower-case hexadecimal.
+    pub(crate) leaf: String,
+}
+
+/// Some consecutive events in the form that was asked for.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    first: i64,
+    last: i64,
+    /// One line an event, without its end.
+    lines: Vec<String>,
+}
+
+/// Why an export does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExportError {
+    /// The database cannot be read or written now.
+    #[error("the database is not available")]
+    Store(#[from] StoreError),
+    /// A row of the log has no event in it.
+    #[error("event {0} is no event")]
+    NoEvent(i64),
+    /// Somebody else uses the same cursor.
+    #[error("the cursor was moved or forgotten by somebody else")]
+    Moved,
+    /// The other side has not taken it, or nobody knows.
+    #[error("{0}")]
+    Sink(#[from] SinkError),
+}
+
+/// Why the other side has not taken what it was given, as far as is known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SinkError {
+    /// It cannot be written.
+    #[error("it cannot be written: {0}")]
+    Io(#[source] io::Error),
+    /// Nobody reads any more.
+    #[error("nobody reads any more")]
+    Gone,
+    /// The file does not go on from where the export does.
+    #[error("{0}")]
+    Unfit(String),
+    /// Never the client's own text, which carries the URL.
+    #[error("{0}")]
+    Unreachable(&'static str),
+    /// What it answered, by its status alone.
+    #[error("status {0}")]
+    Answered(u16),
+}
+
+impl SinkError {
+    /// Whether it may be taken later.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Answered(_) => true,
+            Self::Io(_) | Self::Gone | Self::Unfit(_) => false,
+        }
+    }
+}
+
+/// Where events go.
+pub(crate) enum Sink {
+    /// Something that is written and flushed.
+    Stream(Box<dyn Write + Send>),
+    File(FileSink),
+    Webhook(Webhook),
+}
+
+impl Sink {
+    /// Returns when the other side has it, for certain.
+    async fn take(&mut self, form: Form, batch: &Batch) -> Result<(), SinkError> {
+        match self {
+            Self::Stream(out) => {
+                let written = out.write_all(form.text(&batch.lines).as_bytes()).and_then(|()| out.flush());
+                written.map_err(|it| {
+                    if it.kind() == io::ErrorKind::BrokenPipe { SinkError::Gone } else { SinkError::Io(it) }
+                })
+            }
+            Self::File(file) => file.append(&form.text(&batch.lines)).map_err(SinkError::Io),
+            Self::Webhook(webhook) => webhook.send(form, batch).await,
+        }
+    }
+
+    /// Where to, without secrets.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Stream(_) => "stdout".into(),
+            Self::File(file) => format!("file:{}", file.path().display()),
+            Self::Webhook(webhook) => webhook.name(),
+        }
+    }
+}
+
+/// An export that is on its way.
+pub(crate) struct Exporter<'a> {
+    pub(crate) log: LogReader,
+    /// The cursor that is moved, if there is one, and the store that has it.
+    pub(crate) cursor: Option<(&'a Store, String)>,
+    pub(crate) form: Form,
+    /// `source` of CloudEvents.
+    pub(crate) source: String,
+    pub(crate) sink: Sink,
+    /// The last event that the other side has.
+    pub(crate) at: i64,
+    /// The last one that it is to get, if that is not the end of the log.
+    pub(crate) until: i64,
+    /// The most events that are handed over at once.
+    pub(crate) portion: usize,
+}
+
+impl Exporter<'_> {
+    /// Hands over all that there is by now; how many events.
+    ///
+    /// # Errors
+    /// With what was handed over until then in [`Self::at`]; that an attempt failed is on record, too.
+    pub(crate) async fn round(&mut self) -> Result<u64, ExportError> {
+        let mut count = 0;
+        loop {
+            let rows = self.log.exported(self.at, self.until, self.portion).await?;
+            let Some(batch) = self.batch(rows)? else { return Ok(count) };
+            if let Err(error) = self.sink.take(self.form, &batch).await {
+                self.stopped(&error).await?;
+                return Err(error.into());
+            }
+            self.advance(batch.last).await?;
+            count += u64::try_from(batch.lines.len()).unwrap_or(0);
+        }
+    }
+
+    fn batch(&self, rows: Vec<(i64, String, String)>) -> Result<Option<Batch>, ExportError> {
+        let (mut batch, mut bytes) = (Batch { first: 0, last: self.at, lines: Vec::new() }, 0);
+        for (seq, body, leaf) in rows {
+            if seq != batch.last + 1 {
+                let (after, seq) = (batch.last, seq);
+                tracing::error!(after, seq, "EVENTS ARE MISSING: look into it with `countersign audit verify`");
+            }
+            let line = self.form.line(&Entry { seq, body, leaf }, &self.source).ok_or(ExportError::NoEvent(seq));
+            let line = match line {
+                Ok(line) => line,
+                Err(_) if !batch.lines.is_empty() => break, // what is before it goes out first
+                Err(error) => return Err(error),
+            };
+            bytes += line.len();
+            if bytes > MAX_BYTES && !batch.lines.is_empty() {
+                break;
+            }
+            if batch.lines.is_empty() {
+                batch.first = seq;
+            }
+            batch.last = seq;
+            batch.lines.push(line);
+        }
+        Ok((!batch.lines.is_empty()).then_some(batch))
+    }
+
+    /// The other side has everything up to there.
+    pub(crate) async fn advance(&mut self, to: i64) -> Result<(), ExportError> {
+        if let Some((store, name)) = &self.cursor {
+            let step = Step::Move { name: name.clone(), from: self.at, to, sink: self.sink.name() };
+            if !store.export(step).await? {
+                // A commit that nobody could be sure of is done again: then it is where it was to be.
+                let found = self.log.cursors(Some(name)).await?;
+                if found.first().is_none_or(|it| it.seq != to) {
+                    return Err(ExportError::Moved);
+                }
+            }
+        }
+        self.at = to;
+        Ok(())
+    }
+
+    async fn stopped(&self, error: &SinkError) -> Result<(), ExportError> {
+        let Some((store, name)) = &self.cursor else { return Ok(()) };
+        let step = Step::Stop { name: name.clone(), from: self.at, failure: error.to_string() };
+        if store.export(step).await? { Ok(()) } else { Err(ExportError::Moved) }
+    }
+}
