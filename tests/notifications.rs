@@ -1,7 +1,7 @@
 //! Others are told: signed, at least once, without payloads, and one receiver never delays another.
 
 mod killed;
-mod receiver;
+pub(crate) mod receiver;
 
 use std::path::Path;
 use std::time::Duration;

@@ -4,6 +4,7 @@ mod approvals;
 mod begin;
 mod ends;
 mod events;
+mod export;
 mod faults;
 mod leases;
 mod ledger;

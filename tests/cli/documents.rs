@@ -5,6 +5,7 @@ use serde_json::json;
 use super::Shell;
 use super::page::{follow, save};
 
+const AUDIT: &str = include_str!("../../docs/audit/README.md");
 const VERIFYING: &str = include_str!("../../docs/audit/verifying.md");
 const README: &str = include_str!("../../README.md");
 const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
@@ -44,6 +45,16 @@ fn the_settings_that_the_page_on_notifications_shows_can_be_kept() {
     let missing: Vec<_> =
         countersign::Topic::ALL.into_iter().filter(|it| !NOTIFICATIONS.contains(&format!("`{it}`"))).collect();
     assert_eq!(missing, []);
+}
+
+#[test]
+fn the_page_on_the_log_works_and_names_every_type_of_event() {
+    assert!(follow(&Shell::new(), AUDIT) > 10, "the page is gone");
+    let source = include_str!("../../src/audit.rs");
+    let names = source.split_once("pub fn name").unwrap().1.split_once("\n    }\n").unwrap().0;
+    let names: Vec<&str> = names.lines().filter_map(|it| it.split_once("=> \"")?.1.split('"').next()).collect();
+    let missing: Vec<_> = names.iter().filter(|it| !AUDIT.contains(&format!("| `{it}` |"))).collect();
+    assert_eq!((missing, names.len()), (vec![], 23));
 }
 
 #[test]

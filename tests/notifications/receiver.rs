@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// How a receiver answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Status(u16),
     /// To a place where somebody else would get it.
     Redirect,
@@ -24,36 +24,36 @@ pub(super) enum Answer {
 
 /// A message as it arrived.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
-    pub(super) path: String,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: String,
+pub(crate) struct Message {
+    pub(crate) path: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 impl Message {
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.headers["webhook-id"]
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    pub(super) fn topic(&self) -> String {
+    pub(crate) fn topic(&self) -> String {
         self.json()["type"].as_str().unwrap().to_owned()
     }
 }
 
 /// Answers the next messages one after the other, and all further ones in one way.
 #[derive(Clone)]
-pub(super) struct Receiver {
-    pub(super) url: String,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
     messages: Arc<Mutex<Vec<Message>>>,
     answers: Arc<Mutex<(VecDeque<Answer>, Answer)>>,
 }
 
 impl Receiver {
-    pub(super) async fn new(first: &[Answer], then: Answer) -> Self {
+    pub(crate) async fn new(first: &[Answer], then: Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let answers = Arc::new(Mutex::new((first.iter().copied().collect(), then)));
@@ -68,17 +68,17 @@ impl Receiver {
         receiver
     }
 
-    pub(super) fn messages(&self) -> Vec<Message> {
+    pub(crate) fn messages(&self) -> Vec<Message> {
         self.messages.lock().unwrap().clone()
     }
 
     /// What it answers from now on.
-    pub(super) fn now(&self, answer: Answer) {
+    pub(crate) fn now(&self, answer: Answer) {
         *self.answers.lock().unwrap() = (VecDeque::new(), answer);
     }
 
     /// Waits for so many messages, at most twenty seconds of real time.
-    pub(super) async fn got(&self, count: usize) -> Vec<Message> {
+    pub(crate) async fn got(&self, count: usize) -> Vec<Message> {
         for _ in 0..4_000 {
             let messages = self.messages();
             if messages.len() >= count {
