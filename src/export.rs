@@ -10,7 +10,7 @@ mod webhook;
 
 use std::io::{self, Write};
 
-pub(crate) use self::beside::{checkpoints, public_key};
+pub(crate) use self::beside::{Checkpoints, public_key};
 pub(crate) use self::file::FileSink;
 pub(crate) use self::form::Form;
 pub(crate) use self::webhook::Webhook;

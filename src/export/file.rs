@@ -1,5 +1,5 @@
 //! A file that events are appended to. It goes on where it ends: what a crash left of a line is cut off, and what it has
-//! already is not written again.
+//! already is not written again. A file that is something else is left as it is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,15 +14,18 @@ const MAX_LINE: u64 = 128 * 1024;
 pub(crate) struct FileSink {
     path: PathBuf,
     file: File,
-    /// Its last whole line.
+    /// Its last whole line, and where that ends.
     last: Option<String>,
+    end: u64,
+    /// What is behind that.
+    torn: Vec<u8>,
 }
 
 impl FileSink {
-    /// Opens or makes it, and cuts off what a crash left of a line.
+    /// Opens or makes it.
     ///
     /// # Errors
-    /// If it is no regular file, another export writes it, or it is no export.
+    /// If it is no regular file, has no lines, or another export writes it.
     pub(crate) fn open(path: &Path) -> Result<Self, SinkError> {
         if path.exists() && !path.is_file() {
             return Err(SinkError::Unfit("it is no regular file".into()));
@@ -31,11 +34,11 @@ impl FileSink {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = file.map_err(SinkError::Io)?;
         file.try_lock().map_err(|_| SinkError::Unfit("another export writes it".into()))?;
-        let last = end(&mut file).map_err(SinkError::Io)?;
+        let (last, end, torn) = look(&mut file).map_err(SinkError::Io)?;
         if is_new {
             sync_directory(path).map_err(SinkError::Io)?;
         }
-        Ok(Self { path: path.to_owned(), file, last })
+        Ok(Self { path: path.to_owned(), file, last, end, torn })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -47,15 +50,34 @@ impl FileSink {
     /// # Errors
     /// If it ends with something else.
     pub(crate) fn last(&self, form: Form) -> Result<Option<i64>, SinkError> {
-        let Some(line) = &self.last else { return Ok(None) };
-        let seq =
-            form.seq(line).ok_or_else(|| SinkError::Unfit(format!("it is no export in the form {}", form.as_str())));
-        seq.map(Some)
+        let foreign = || SinkError::Unfit(format!("it is no export in the form {}", form.as_str()));
+        match &self.last {
+            Some(line) => form.seq(line).ok_or_else(foreign).map(Some),
+            None if form.may_begin(&self.torn) => Ok(None),
+            None => Err(foreign()),
+        }
     }
 
     /// Whether its last event is this one.
     pub(crate) fn ends_with(&self, form: Form, entry: &Entry, source: &str) -> bool {
-        self.last.is_some() && self.last == form.line(entry, source)
+        let (Some(line), Some(expected)) = (&self.last, form.line(entry, source)) else { return false };
+        form.is_same(line, &expected)
+    }
+
+    /// Cuts off what a crash left of a line. Only once it is known whose file this is.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn settle(&mut self) -> Result<(), SinkError> {
+        let cut = |file: &mut File, end| {
+            file.set_len(end)?;
+            file.sync_data()
+        };
+        if !self.torn.is_empty() {
+            cut(&mut self.file, self.end).map_err(SinkError::Io)?;
+            self.torn.clear();
+        }
+        self.file.seek(SeekFrom::Start(self.end)).map(drop).map_err(SinkError::Io)
     }
 
     /// Returns when it is on the disk.
@@ -65,8 +87,8 @@ impl FileSink {
     }
 }
 
-/// The last whole line; whatever is behind it is gone, and what is written comes there.
-fn end(file: &mut File) -> io::Result<Option<String>> {
+/// The last whole line, where it ends, and what is behind it.
+fn look(file: &mut File) -> io::Result<(Option<String>, u64, Vec<u8>)> {
     let length = file.seek(SeekFrom::End(0))?;
     let from = length.saturating_sub(2 * MAX_LINE);
     file.seek(SeekFrom::Start(from))?;
@@ -76,21 +98,10 @@ fn end(file: &mut File) -> io::Result<Option<String>> {
     if whole == 0 && from > 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no lines"));
     }
-    let kept = from + u64::try_from(whole).unwrap_or(0);
-    if whole == 0 && !tail.is_empty() && !tail.starts_with(b"{") {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is something else")); // never cut what is not ours
-    }
-    if kept < length {
-        file.set_len(kept)?;
-        file.sync_data()?;
-    }
-    file.seek(SeekFrom::Start(kept))?;
-    let lines = tail.get(..whole.saturating_sub(1)).unwrap_or_default();
-    if lines.is_empty() {
-        return Ok(None);
-    }
-    let line = lines.rsplit(|it| *it == b'\n').next().unwrap_or_default();
-    Ok(Some(String::from_utf8_lossy(line).into_owned()))
+    let (lines, torn) = tail.split_at_checked(whole).unwrap_or_default();
+    let end = from + u64::try_from(whole).unwrap_or(0);
+    let last = lines.strip_suffix(b"\n").map(|it| it.rsplit(|it| *it == b'\n').next().unwrap_or_default());
+    Ok((last.map(|it| String::from_utf8_lossy(it).into_owned()), end, torn.to_vec()))
 }
 
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {

@@ -83,6 +83,31 @@ impl Form {
         }
     }
 
+    /// Whether a first line that a crash tore may be one of this form.
+    pub(super) fn may_begin(self, torn: &[u8]) -> bool {
+        let beginning: &[u8] = match self {
+            Self::Ndjson => br#"{"event":{"#,
+            Self::CloudEvents => br#"{"specversion":"#,
+            Self::Ocsf => br#"{"activity_id":"#,
+        };
+        torn.starts_with(beginning) || beginning.starts_with(torn)
+    }
+
+    /// Whether two lines are of one event. Only what is verified must be it byte for byte: the others name the version
+    /// that wrote them.
+    pub(super) fn is_same(self, one: &str, other: &str) -> bool {
+        let id = |line: &str| {
+            let value: Value = serde_json::from_str(line).ok()?;
+            let id = match self {
+                Self::Ndjson => return None,
+                Self::CloudEvents => value["id"].as_str(),
+                Self::Ocsf => value["metadata"]["uid"].as_str(),
+            };
+            Some((self.seq(line)?, id?.to_owned()))
+        };
+        one == other || id(one).is_some_and(|it| Some(it) == id(other))
+    }
+
     /// Lines as a file has them.
     pub(super) fn text(self, lines: &[String]) -> String {
         lines.iter().flat_map(|it| [it.as_str(), "\n"]).collect()

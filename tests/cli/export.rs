@@ -97,9 +97,16 @@ fn what_a_crash_left_of_a_line_is_cut_off_and_a_foreign_file_is_left_alone() {
         assert_eq!(lines(&shell, form).len(), whole.len(), "{form}");
     }
     assert_eq!(lines(&shell, "ndjson"), whole);
+    shell.write("first", "{\"event\":{\"actor\"");
+    assert_eq!((export(&shell, &["--out", "first"]).code, lines(&shell, "first")), (0, whole.clone()));
     // Only a whole first line says whose file it is.
-    for (name, text) in [("notes", "These are my notes"), ("notes.md", "# Notes\n\nOf mine.\n"), ("other.json", "{}\n")]
-    {
+    for (name, text) in [
+        ("notes", "These are my notes"),
+        ("notes.md", "# Notes\n\nOf mine.\n"),
+        ("other.json", "{}\n"),
+        ("one.json", "{\"a\":1}"),
+        ("torn.md", "# Notes\n\nOf mine"),
+    ] {
         shell.write(name, text);
         let ran = export(&shell, &["--out", name]);
         assert_eq!(ran.code, 5, "{}", ran.err);

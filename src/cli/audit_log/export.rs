@@ -12,7 +12,7 @@ use crate::cli::failure::Failure;
 use crate::cli::interrupt::interrupted;
 use crate::cli::open::{LEASE, store};
 use crate::cli::screen::{Answer, ERROR, HINT, facts, table};
-use crate::export::{self, Entry, ExportError, Exporter, FileSink, Form, Sink, SinkError, Webhook};
+use crate::export::{self, Checkpoints, Entry, ExportError, Exporter, FileSink, Form, Sink, SinkError, Webhook};
 use crate::notifications::{Keys, key};
 use crate::secret::{Secret, SecretRef};
 use crate::store::op::Export as Step;
@@ -102,6 +102,12 @@ async fn export(
     let (source, portion) = (args.source.clone(), usize::from(args.batch));
     let mut exporter = Exporter { log, cursor: None, form: args.form, source, sink, at, until, portion };
     let end = file_end(&exporter).await?;
+    let mut beside = None;
+    if let Sink::File(file) = &mut exporter.sink {
+        let opened = |file: &FileSink| Checkpoints::open(file.path(), at).map_err(SinkError::Io);
+        let prepared = file.settle().and_then(|()| (args.form == Form::Ndjson).then(|| opened(file)).transpose());
+        beside = prepared.map_err(|it| unfit(file.path(), &it))?;
+    }
     if let Some((store, name)) = cursor.as_ref().filter(|_| is_new) {
         let (format, sink) = (args.form.as_str(), exporter.sink.name());
         let step = Step::Begin { name: name.clone(), format, sink, seq: at };
@@ -109,7 +115,7 @@ async fn export(
     }
     exporter.cursor = cursor;
     let public = beside_key(args, &exporter.sink)?;
-    let mut sent = Sent { after: at, count: 0, checkpoints: 0, public };
+    let mut sent = Sent { after: at, count: 0, checkpoints: 0, beside, public };
     let done = tokio::select! {
         done = follow(args, &mut exporter, end, &mut sent) => done,
         () = stop => Ok(()),
@@ -170,6 +176,8 @@ struct Sent {
     after: i64,
     count: u64,
     checkpoints: usize,
+    /// Where those go.
+    beside: Option<Checkpoints>,
     public: Option<PathBuf>,
 }
 
@@ -188,11 +196,8 @@ async fn follow(
         let before = exporter.at;
         let done = exporter.round().await;
         sent.count += u64::try_from(exporter.at - before).unwrap_or(0);
-        if let (Sink::File(file), Form::Ndjson) = (&exporter.sink, exporter.form) {
-            match export::checkpoints(file.path(), sent.after, exporter.at, &exporter.log).await {
-                Ok(count) => sent.checkpoints += count,
-                Err(error) => tracing::warn!(cause = %error, "the checkpoints of the export are not beside it"),
-            }
+        if let Some(beside) = &mut sent.beside {
+            sent.checkpoints += beside.follow(exporter.at, &exporter.log).await?;
         }
         let pause = match done {
             Ok(_) if args.follow => POLL,
