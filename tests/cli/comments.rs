@@ -66,7 +66,7 @@ fn erasing_keeps_every_proof_valid_and_the_text_nowhere() {
 #[test]
 fn a_person_is_one_however_the_id_is_spelt_and_nobody_elses_comments_go() {
     let shell = shell();
-    let [one, two] = ["ord_43", "ord_44"].map(|it| decided(&shell, it));
+    let [one, two] = ["ord_43", "ord_42"].map(|it| decided(&shell, it));
     assert_eq!(erase(&shell, &["--person", "dana"]), (0, json!({"erased": 0})));
     assert_eq!(erase(&shell, &["--person", "priya", "--approval", &one]), (0, json!({"erased": 1})));
     assert!(is_there(&shell));
