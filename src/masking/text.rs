@@ -9,8 +9,9 @@ use base64::prelude::BASE64_STANDARD;
 use super::{MASK, is_secret};
 
 /// How well-known secrets begin, with the least length that is one.
-const BEGINNINGS: [(&str, usize); 11] = [
+const BEGINNINGS: [(&str, usize); 12] = [
     ("AKIA", 20),
+    ("csgn_", 12),
     ("ghp_", 12),
     ("gho_", 12),
     ("ghs_", 12),
@@ -242,7 +243,7 @@ mod tests {
             ("password: \"never closed", "password: \"[masked]"),
             ("tool --password hunter2 --verbose", "tool --password [masked] --verbose"),
             ("a eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl b", "a [masked] b"),
-            ("ghp_abcdefghijklmnop", "[masked]"),
+            ("ghp_abcdefghijklmnop csgn_abcdefghijklmnop", "[masked] [masked]"),
             ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nx", "[masked]\nx"),
             ("пароль über password=ключ end", "пароль über password=[masked] end"),
         ] {

@@ -1,5 +1,5 @@
-//! The names that OpenTelemetry has for what the engine's spans are: those of tools that are executed (GenAI semantic
-//! conventions, `execute_tool`), and of HTTP servers.
+//! The names that OpenTelemetry has for what the engine's spans are: tools that are executed (`execute_tool`, of its semantic
+//! conventions for generative AI), and HTTP servers.
 
 use std::time::Duration;
 
