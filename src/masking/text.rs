@@ -53,7 +53,7 @@ impl Scan<'_> {
             return self.authority();
         }
         if rest.starts_with("-----BEGIN ") && head(rest).contains("PRIVATE KEY") {
-            let end = rest.find("-----END ").map_or(rest.len(), |it| it + line(&rest[it..]).len());
+            let end = pem(rest);
             return self.mask(self.at, self.at + end);
         }
         let word = run(rest, is_of_name);
@@ -118,11 +118,11 @@ fn value(name: &str, after: &str) -> Option<(usize, usize)> {
     (length > 0).then_some((at + mark.len(), length))
 }
 
-/// Up to the quotation mark that ends it, or to the end of the text.
+/// Up to the quotation mark that ends it, or to the end of the text or of what that is quoted in.
 fn quoted(mark: &str, rest: &str) -> usize {
     let mut escaped = false;
     for (at, it) in rest.char_indices() {
-        if !escaped && rest[at..].starts_with(mark) {
+        if !escaped && (rest[at..].starts_with(mark) || it == '"') {
             return at;
         }
         escaped = it == '\\' && !escaped;
@@ -137,15 +137,42 @@ fn unquoted(name: &str, rest: &str) -> usize {
     }
     let name = name.to_lowercase();
     if name.contains("authorization") || name.contains("cookie") {
-        return run(rest, |it| !matches!(it, '\n' | '\r' | '"' | '\''));
+        return header(rest);
     }
-    let is_value = |it: char| {
-        !it.is_whitespace() && !matches!(it, '&' | '#' | ';' | ',' | '"' | '\'' | '<' | '>' | ')' | ']' | '}' | '|')
-    };
+    let is_value = |it: char| !it.is_whitespace() && !"&#;,\"'<>)]}|\\".contains(it);
     let first = run(rest, is_value);
     let is_scheme = ["bearer", "basic", "digest", "token"].iter().any(|it| rest[..first].eq_ignore_ascii_case(it));
     let gap = first + blank(&rest[first..]);
     if is_scheme { gap + run(&rest[gap..], is_value) } else { first }
+}
+
+/// Up to the end of a header's line, or of the text that it is quoted in. Quoted parts of its own belong to it.
+fn header(rest: &str) -> usize {
+    let mut at = 0;
+    while let Some(next) = rest[at..].chars().next() {
+        let here = &rest[at..];
+        let mark = quote(here);
+        if matches!(next, '\n' | '\r') || here.starts_with("\\n") || here.starts_with("\\r") {
+            break;
+        } else if mark.is_empty() {
+            at += next.len_utf8();
+        } else if rest[..at].ends_with('=') {
+            at += mark.len();
+            at += quoted(mark, &rest[at..]);
+            at += if rest[at..].starts_with(mark) { mark.len() } else { 0 };
+        } else {
+            break;
+        }
+    }
+    at
+}
+
+/// Up to the end of a key in the textual encoding of RFC 7468; of one that is cut off, to the end of what it is quoted in.
+fn pem(rest: &str) -> usize {
+    let label = "-----END ";
+    let end = rest.find(label).map(|it| it + label.len());
+    let end = end.and_then(|it| Some(it + rest[it..].find("-----")? + "-----".len()));
+    end.unwrap_or_else(|| run(rest, |it| !matches!(it, '"' | '\'')))
 }
 
 /// Where the credentials behind `Bearer` or `Basic` are, in the text after that word.
@@ -232,6 +259,11 @@ mod tests {
             ("sent Bearer abc.def-1 to it", "sent Bearer [masked] to it"),
             ("Authorization: Bearer abc", "Authorization: [masked]"),
             ("Authorization: Custom a=1, b=2\nAccept: x", "Authorization: [masked]\nAccept: x"),
+            (
+                "Authorization: Digest username=\"dana\", response=\"abc\"\nAccept: x",
+                "Authorization: [masked]\nAccept: x",
+            ),
+            ("cause=\"Cookie: a=b; c=d\" n=1", "cause=\"Cookie: [masked]\" n=1"),
             ("Basic ZGFuYTpodW50ZXIy", "Basic [masked]"),
             ("Cookie: a=b; sid=c\r\nHost: h", "Cookie: [masked]\r\nHost: h"),
             ("X-Api-Key: abc", "X-Api-Key: [masked]"),
@@ -249,6 +281,28 @@ mod tests {
         ] {
             assert_eq!(text(given), shown);
             assert_eq!(text(shown), shown, "masking twice is masking once");
+        }
+    }
+
+    #[test]
+    fn a_line_of_json_is_one_afterwards() {
+        for said in [
+            "password=abc\"",
+            "Authorization: Digest username=\"dana\", response=\"abc\"\nAccept: x",
+            "\"Cookie: a=abc\" was sent",
+            "https://h.test/?token=abc\"",
+            "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n",
+            "-----BEGIN PRIVATE KEY-----\nabc\n",
+            "token 'abc', secret='abc\\",
+            "--password abc\\",
+            "password: {\"token\": \"abc\"}",
+        ] {
+            let line = serde_json::json!({"cause": said, "n": 1}).to_string();
+            let shown: serde_json::Value =
+                serde_json::from_str(&text(&line)).unwrap_or_else(|it| panic!("{line}: {it}"));
+            assert_eq!(shown["n"], 1);
+            let cause = shown["cause"].as_str().unwrap().replace("token 'abc'", "");
+            assert!(!cause.contains("abc"), "{cause}");
         }
     }
 
