@@ -144,7 +144,7 @@ pub struct ApprovalView {
     /// The agent software that carried the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The exact input, with the capability's display redaction. Gone 24 h after the approval's end.
+    /// The exact input, with the capability's display redaction, and `[masked]` where it looks like a secret. Gone 24 h after the approval's end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// `sha256:` and hexadecimal, of the exact input.

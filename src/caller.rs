@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::actor::SharedIdentity;
 use crate::approval::Binding;
@@ -185,7 +186,7 @@ impl Execution {
         {
             let Invoke { core, context, order } = *invoke;
             let tasks = core.tasks.clone();
-            self.state = State::Task(tasks.spawn(core.execute(order, context)));
+            self.state = State::Task(tasks.spawn(core.execute(order, context).in_current_span()));
         }
     }
 }

@@ -243,9 +243,10 @@ impl Governed {
         }
     }
 
-    /// An input as approvers see it.
+    /// An input as approvers see it: without what the capability keeps from them, and with what looks like a secret masked.
     pub(crate) fn redact_for_display(&self, mut input: Value) -> Value {
         crate::redact::redact(&mut input, &self.redact_display);
+        crate::masking::mask(&mut input);
         input
     }
 

@@ -21,6 +21,7 @@ use crate::http::HttpSettings;
 use crate::manifest::{self, ManifestSettings};
 use crate::notifications::NotificationSettings;
 use crate::secret::SecretRef;
+use crate::telemetry::TelemetrySettings;
 
 /// The file that is read if none is named.
 pub const DEFAULT_FILE: &str = "countersign.toml";
@@ -61,6 +62,8 @@ pub struct Config {
     pub log: LogSettings,
     /// `[metrics]`
     pub metrics: MetricsSettings,
+    /// `[telemetry]`
+    pub telemetry: TelemetrySettings,
     /// Where relative paths count from.
     #[serde(skip)]
     base: PathBuf,

@@ -33,8 +33,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn new(agent: AgentInvocationInfo, lease: Lease) -> Self {
-        let span =
-            tracing::info_span!("countersign.handler", capability = %agent.capability_id, attempt = agent.attempt);
+        let span = crate::telemetry::handler(&agent.capability_id, agent.attempt);
         Self { agent, cancel: CancellationToken::new(), lease, span, entered: AtomicBool::new(false) }
     }
 

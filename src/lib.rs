@@ -42,6 +42,7 @@ mod invocation;
 mod ledger;
 #[cfg(feature = "http")]
 pub mod manifest;
+mod masking;
 mod meters;
 #[cfg(feature = "http")]
 pub mod notifications;
@@ -68,6 +69,7 @@ mod stage;
 mod store;
 #[cfg(feature = "http")]
 mod tail;
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod topic;

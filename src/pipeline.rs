@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::abandoned::Abandoned;
 use crate::approval::ApprovalState;
@@ -36,7 +36,7 @@ use crate::stage::{
 use crate::store::Store;
 use crate::store::op::{ExecutionRecord, HolderState};
 use crate::trail::{StageProbe, Trail, is_locator};
-use crate::{ApprovalId, Identity};
+use crate::{ApprovalId, Identity, telemetry};
 
 /// How often a changed policy set sends a call back to stage 5 before it is refused.
 pub(crate) const POLICY_TRIES: u32 = 3;
@@ -94,12 +94,11 @@ pub(crate) struct Core {
 impl Core {
     /// Takes one call to exactly one terminal event, and that one is on record (INV-13).
     pub(crate) async fn execute(self: Arc<Self>, order: Order, context: Context) -> Outcome {
-        let span = tracing::info_span!("countersign.execution", execution = %order.execution,
-            surface = order.identity.surface.as_str());
-        self.recorded(order, context).instrument(span).await.into_outcome()
+        let span = telemetry::execution(&order.execution, order.identity.surface);
+        self.recorded(order, context, span.clone()).instrument(span).await.into_outcome()
     }
 
-    async fn recorded(self: Arc<Self>, order: Order, context: Context) -> Recorded {
+    async fn recorded(self: Arc<Self>, order: Order, context: Context, span: Span) -> Recorded {
         let trail = Trail::open(&self.clock, &self.ids, self.probe.clone(), &order.execution, &order.identity);
         let mut trail = trail.metered(&self.meters);
         let recorded = match self.run(&mut trail, order, context).await {
@@ -109,6 +108,7 @@ impl Core {
         trail.at(Stage::Reply);
         let capability = trail.envelope().capability_id.as_deref().and_then(|it| self.registry.get(it));
         self.meters.ended(capability.map(|it| it.handler), recorded.outcome(), trail.elapsed());
+        telemetry::ended(&span, capability, trail.attempts, recorded.outcome());
         recorded
     }
 
@@ -152,8 +152,27 @@ impl Core {
         }
     }
 
-    /// Stage 8. Where the application decides inline, its approver is asked, and the same execution goes on.
+    /// Stage 8, in a span of its own.
     async fn settle(
+        self: &Arc<Self>,
+        trail: &mut Trail,
+        permit: Permit,
+        budget: &Budget<'_>,
+    ) -> Result<Approval, Rejection> {
+        let span = telemetry::approval();
+        let settled = self.agreed(trail, permit, budget).instrument(span.clone()).await;
+        match &settled {
+            Ok(approval) => {
+                let (outcome, id) = approval.told();
+                telemetry::settled(&span, outcome, id);
+            }
+            Err(rejection) => telemetry::told(&span, "refused", Some(rejection.code())),
+        }
+        settled
+    }
+
+    /// Where the application decides inline, its approver is asked, and the same execution goes on.
+    async fn agreed(
         self: &Arc<Self>,
         trail: &mut Trail,
         permit: Permit,

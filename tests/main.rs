@@ -29,6 +29,7 @@ mod input;
 mod ledger;
 mod logs;
 mod manifests;
+mod masking;
 mod notifications;
 mod order;
 mod panics;
@@ -44,5 +45,7 @@ mod shadowing;
 mod shop;
 mod sweeping;
 mod tamper;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod ungoverned;
 mod worker;

@@ -1,10 +1,17 @@
-//! What is logged, where, and in which form.
+//! What is logged, where, and in which form. What looks like a secret is masked: causes are texts of others.
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+use std::io::{self, Write};
+
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 use super::failure::Failure;
 use crate::config::{LogFormat, LogSettings};
+use crate::masking;
+
+/// What takes spans elsewhere.
+pub(super) type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The variable that says what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
 const LOG: &str = "COUNTERSIGN_LOG";
@@ -13,14 +20,14 @@ const LOG: &str = "COUNTERSIGN_LOG";
 /// demo's story.
 pub(super) fn init(verbose: u8, is_story: bool) -> Result<(), Failure> {
     let quiet = if is_story { "off" } else { "error,sqlx=off" };
-    start(filter(verbose, quiet)?, LogFormat::Text);
+    start(filter(verbose, quiet)?, LogFormat::Text, None);
     Ok(())
 }
 
 /// For a server: `-v` and the variable count before its settings, and those before `info`.
-pub(super) fn init_server(verbose: u8, settings: &LogSettings) -> Result<(), Failure> {
+pub(super) fn init_server(verbose: u8, settings: &LogSettings, spans: Option<SpanLayer>) -> Result<(), Failure> {
     let level = settings.level.as_deref().unwrap_or("info,sqlx=warn");
-    start(filter(verbose, level)?, settings.format);
+    start(filter(verbose, level)?, settings.format, spans);
     Ok(())
 }
 
@@ -46,13 +53,44 @@ fn filter(verbose: u8, default: &str) -> Result<EnvFilter, Failure> {
     })
 }
 
-/// To standard error.
-fn start(filter: EnvFilter, format: LogFormat) {
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(anstream::stderr);
-    let log = log.with_span_events(FmtSpan::NONE);
+/// To standard error. The filter is about logs: spans go elsewhere whatever is logged.
+fn start(filter: EnvFilter, format: LogFormat, spans: Option<SpanLayer>) {
+    let all = tracing_subscriber::registry().with(spans);
+    let log = fmt::layer().with_writer(|| Masked(anstream::stderr()));
     // Refused only if a logger is there already: then that one logs.
     let _ = match format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().flatten_event(true).with_span_list(false).try_init(),
+        LogFormat::Text => all.with(log.with_filter(filter)).try_init(),
+        LogFormat::Json => {
+            all.with(log.json().flatten_event(true).with_span_list(false).with_filter(filter)).try_init()
+        }
     };
+}
+
+/// Writes lines without what looks like a secret. Each line comes in one piece.
+struct Masked<W>(W);
+
+impl<W: Write> Write for Masked<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(masking::text(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_written_without_its_secrets() {
+        let mut written = Masked(Vec::new());
+        let line = "ERROR cause=\"no answer from postgres://app:hunter2@db.test\" token=abc\n";
+        written.write_all(line.as_bytes()).unwrap();
+        let shown = String::from_utf8(written.0).unwrap();
+        assert_eq!(shown, "ERROR cause=\"no answer from postgres://[masked]@db.test\" token=[masked]\n");
+    }
 }

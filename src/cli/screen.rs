@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::exit::{Exit, Side, next_step};
-use crate::Error;
+use crate::{Error, masking};
 
 pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -168,9 +168,10 @@ pub(super) fn print_error(text: &str) {
 /// No column is padded to more: a longer cell pushes the rest of its own line.
 const MAX_WIDTH: usize = 120;
 
-/// Rows under headings, in columns as wide as they need to be. The last column is not padded.
+/// Rows under headings, in columns as wide as they need to be, without what looks like a secret. The last column is not padded.
 pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|it| plain(it)).collect()).collect();
+    let rows = rows.iter().map(|row| row.iter().map(|it| plain(&masking::text(it))).collect());
+    let rows: Vec<Vec<String>> = rows.collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count());
         cells.chain([headings[column].len()]).max().unwrap_or(0).min(MAX_WIDTH)

@@ -2,6 +2,7 @@
 
 mod announce;
 mod signals;
+mod spans;
 mod tokens;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use crate::{BuildError, Engine, LogTree, Problem, policy};
 
 use announce::Announcement;
 use signals::Signals;
+use spans::Spans;
 use tokens::DemoToken;
 
 /// What is served, checked as far as that goes without a database.
@@ -41,7 +43,8 @@ struct Ready {
 pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     let json = args.format.json;
     let config = configured(&args).map_err(|it| settings::unfit(&it))?;
-    log::init_server(verbose, &config.log)?;
+    let spans = Spans::open(&config).map_err(|it| settings::unfit(&it))?;
+    log::init_server(verbose, &config.log, spans.layer())?;
     log_panics();
     let Ready { config, application, auth, log, tokens } = ready(config, args.demo).await?;
     let signals = Signals::new()?; // what asks to stop is heard from here on
@@ -67,7 +70,9 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     drop(announcement); // and with it the demo's tokens
     let stop = CancellationToken::new();
     let serving = serve(&engine, auth, &config.http, listener, metrics, &stop);
-    until_stopped(serving, &stop, signals).await
+    let answer = until_stopped(serving, &stop, signals).await;
+    spans.close().await;
+    answer
 }
 
 /// Serves until told to stop, finishes what runs, and records the rest.

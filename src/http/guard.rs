@@ -23,6 +23,7 @@ use super::reply::Executed;
 use super::serve::Local;
 use super::{App, health, openapi};
 use crate::id::random;
+use crate::telemetry;
 
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
@@ -96,6 +97,7 @@ pub(super) async fn around(State(app): State<Arc<App>>, mut request: Request, ne
     let (status, duration_us) = (response.status().as_u16(), u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     app.gateway.core.meters.answered((method, openapi::route(&route), status));
     tracing::info!(parent: &span, status, duration_us, execution, "answered");
+    span.record("status", status); // after the line, which says it already
     response
 }
 
@@ -159,16 +161,18 @@ fn span(id: &str, method: &'static str, route: &str, headers: &HeaderMap) -> tra
         route,
         trace = tracing::field::Empty,
         parent = tracing::field::Empty,
+        status = tracing::field::Empty,
     );
-    if let Some((trace, parent)) = traceparent(headers) {
+    if let Some((trace, parent, flags)) = traceparent(headers) {
         span.record("trace", trace).record("parent", parent);
+        telemetry::continues(&span, trace, parent, flags);
     }
     span
 }
 
 /// `00-<trace id>-<parent id>-<flags>`, lower-case hexadecimal, ids that are not all zero; else as if it were not there.
 /// Later versions may append something (W3C Trace Context, section 3.2.4).
-fn traceparent(headers: &HeaderMap) -> Option<(&str, &str)> {
+fn traceparent(headers: &HeaderMap) -> Option<(&str, &str, &str)> {
     let text = headers.get(TRACEPARENT)?.to_str().ok()?;
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -176,7 +180,7 @@ fn traceparent(headers: &HeaderMap) -> Option<(&str, &str)> {
     let named = |it: &str| it.bytes().any(|it| it != b'0');
     let shaped = hex(version, 2) && hex(trace, 32) && hex(parent, 16) && hex(flags, 2) && version != "ff";
     let whole = version != "00" || parts.next().is_none();
-    (shaped && whole && named(trace) && named(parent)).then_some((trace, parent))
+    (shaped && whole && named(trace) && named(parent)).then_some((trace, parent, flags))
 }
 
 /// A given one of 1 to 128 visible ASCII characters, else 128 random bits.
@@ -228,9 +232,9 @@ mod tests {
     fn a_traceparent_is_taken_as_the_standard_says() {
         let read = |text: &'static str| {
             let headers = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(text))]);
-            traceparent(&headers).map(|(trace, parent)| format!("{trace} {parent}"))
+            traceparent(&headers).map(|(trace, parent, flags)| format!("{trace} {parent} {flags}"))
         };
-        let ids = Some("4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7".to_owned());
+        let ids = Some("4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 01".to_owned());
         assert_eq!(read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ids);
         assert_eq!(read("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more"), ids);
         for text in [

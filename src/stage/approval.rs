@@ -103,6 +103,20 @@ pub(crate) enum Approval {
     Waiting(Filed),
 }
 
+impl Approval {
+    /// The word for it, and which approval it is about.
+    pub(crate) fn told(&self) -> (&'static str, Option<&ApprovalId>) {
+        match self {
+            Self::Granted(grant) => match &grant.permit.presented {
+                Some(presented) => ("approved", Some(&presented.record.id)),
+                None => ("not_needed", None),
+            },
+            Self::Known(_) => ("known", None),
+            Self::Waiting(filed) => ("waiting", Some(filed.id())),
+        }
+    }
+}
+
 pub(crate) async fn settle(
     trail: &mut Trail,
     permit: Permit,

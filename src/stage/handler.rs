@@ -20,6 +20,7 @@ use crate::rejection::{Failed, Late};
 use crate::stage::Stage;
 use crate::stage::idempotency::Begun;
 use crate::store::Store;
+use crate::telemetry;
 use crate::trail::Trail;
 
 /// How long a handler that was asked to stop may take to say how it ended.
@@ -153,23 +154,31 @@ async fn once(
     let mut handler =
         control.tasks.spawn(async move { body.attempt(place, inner, input).await }.instrument(frame.span.clone()));
     let declared = &capability.meta.errors;
-    let code = tokio::select! {
-        biased;
-        result = &mut handler => return sorted(result, frame.was_entered(), declared),
-        code = stops.wait() => code,
-        () = deadline => ErrorCode::Timeout,
+    let ended = async {
+        let code = tokio::select! {
+            biased;
+            result = &mut handler => return sorted(result, frame.was_entered(), declared),
+            code = stops.wait() => code,
+            () = deadline => ErrorCode::Timeout,
+        };
+        frame.cancel.cancel();
+        tokio::select! {
+            biased;
+            result = &mut handler => match sorted(result, frame.was_entered(), declared) {
+                Ok(output) => Ok(output),
+                // It obeyed, and says that nothing happened: believed.
+                Err(Failed::NotExecuted { .. }) => Err(stopped(code, true)),
+                Err(_) => Err(stopped(code, false)),
+            },
+            () = control.clock.sleep(GRACE) => Err(Failed::Stopped { code, not_executed: false, late: Some(handler) }),
+        }
     };
-    frame.cancel.cancel();
-    tokio::select! {
-        biased;
-        result = &mut handler => match sorted(result, frame.was_entered(), declared) {
-            Ok(output) => Ok(output),
-            // It obeyed, and says that nothing happened: believed.
-            Err(Failed::NotExecuted { .. }) => Err(stopped(code, true)),
-            Err(_) => Err(stopped(code, false)),
-        },
-        () = control.clock.sleep(GRACE) => Err(Failed::Stopped { code, not_executed: false, late: Some(handler) }),
+    let ended = ended.await;
+    match &ended {
+        Ok(_) => telemetry::told(&frame.span, "completed", None),
+        Err(failed) => telemetry::told(&frame.span, "failed", Some(failed.code())),
     }
+    ended
 }
 
 impl Stops<'_> {

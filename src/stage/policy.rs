@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use crate::audit::PolicyRef;
 use crate::caller::Presented;
 use crate::policies::Asked;
@@ -11,6 +13,7 @@ use crate::resource::Resources;
 use crate::seen::Facts;
 use crate::stage::exposure::Exposed;
 use crate::stage::schema::Valid;
+use crate::telemetry;
 use crate::trail::Trail;
 
 /// A valid call that no policy refused.
@@ -25,6 +28,19 @@ pub(crate) struct Permit {
 }
 
 pub(crate) async fn decide(trail: &mut Trail, valid: Valid, resources: &Resources) -> Result<Permit, Rejection> {
+    let span = telemetry::policy();
+    let decided = decided(trail, valid, resources).instrument(span.clone()).await;
+    let (outcome, code) = match &decided {
+        Ok(Permit { gates: None, .. }) => ("allow", None),
+        Ok(Permit { gates: Some(_), .. }) => ("require_approval", None),
+        Err(denied @ Rejection::PolicyDenied { .. }) => ("deny", Some(denied.code())),
+        Err(other) => ("error", Some(other.code())),
+    };
+    telemetry::told(&span, outcome, code);
+    decided
+}
+
+async fn decided(trail: &mut Trail, valid: Valid, resources: &Resources) -> Result<Permit, Rejection> {
     let presented = valid.exposed.identified.call().presented.clone();
     match gather(&valid, resources).await {
         Ok(entities) => decide_with(trail, valid, presented, entities),

@@ -64,7 +64,7 @@ sorts = true
     DIR/c.toml:15: unknown key `auth.tokens.sha`; did you mean `sha256`?
     DIR/c.toml:19: `auth.tokens.sha256`: invalid type: integer `7`, expected a text in quotes; correct the value
     DIR/c.toml:21: `auth.tokens.kind`: unknown word; there are `user`, `service`, `automation`, `anonymous`
-    DIR/c.toml:23: unknown key `nonsense`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`
+    DIR/c.toml:23: unknown key `nonsense`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`, `telemetry`
     "#);
 }
 
@@ -98,7 +98,7 @@ fn variables_are_told_by_their_names() {
     COUNTERSIGN_HTTP__LISTN: unknown key `http.listn`; did you mean `COUNTERSIGN_HTTP__LISTEN`?
     COUNTERSIGN_HTTP__MAX_CALLS: `http.max_calls`: invalid type: string, expected a whole number, not below 0; correct the value
     COUNTERSIGN_LOG__FORMAT: `log.format`: unknown word; there are `text`, `json`
-    COUNTERSIGN_WHATEVER: unknown key `whatever`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`
+    COUNTERSIGN_WHATEVER: unknown key `whatever`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`, `telemetry`
     "#);
 }
 
