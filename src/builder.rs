@@ -337,6 +337,19 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         Ok((engine, notes))
     }
 
+    /// What this engine would govern, without a database. Waits for the disk.
+    #[cfg(any(feature = "cli", feature = "testing"))]
+    pub(crate) fn governed(&self) -> Result<(Registry, PolicySet), BuildError> {
+        let registry = Registry::new(self.capabilities.iter().map(|it| it.draft.clone()).collect());
+        let registry = registry.map_err(|problems| BuildError { problems })?;
+        let loaded = crate::policy::load(&self.policies, &registry);
+        let (set, _) = loaded.map_err(|all| {
+            let fatal = all.iter().filter(|it| it.is_fatal());
+            BuildError { problems: fatal.map(Problem::from).collect() }
+        })?;
+        Ok((registry, set))
+    }
+
     /// Settings that no engine can keep to.
     fn out_of_bounds(&self) -> Vec<Problem> {
         let mut problems = Vec::new();

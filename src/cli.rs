@@ -12,6 +12,7 @@ mod audit_log;
 mod capabilities;
 mod demo;
 mod doctor;
+mod drift;
 mod executions;
 mod exit;
 mod failure;

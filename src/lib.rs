@@ -28,6 +28,8 @@ mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
 mod discovery;
+#[cfg(any(feature = "cli", feature = "testing"))]
+pub mod drift;
 #[cfg(feature = "http")]
 mod duration;
 mod engine;

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+pub mod drift;
 mod entities;
 mod trail;
 
