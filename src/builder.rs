@@ -337,6 +337,18 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         Ok((engine, notes))
     }
 
+    /// The same capabilities with other procedures behind them.
+    #[cfg(feature = "testing")]
+    pub(crate) fn each_procedure(
+        mut self,
+        change: impl Fn(&crate::CapabilityId, crate::handler::Procedure<C>) -> crate::handler::Procedure<C>,
+    ) -> Self {
+        for capability in &mut self.capabilities {
+            capability.procedure = change(&capability.draft.id, Arc::clone(&capability.procedure));
+        }
+        self
+    }
+
     /// What this engine would govern, without a database. Waits for the disk.
     #[cfg(any(feature = "cli", feature = "testing"))]
     pub(crate) fn governed(&self) -> Result<(Registry, PolicySet), BuildError> {

@@ -120,3 +120,13 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeIsExecuted;
+
+#[cfg(all(doctest, feature = "testing", feature = "cli"))]
+mod pages_are_executed {
+    #[doc = include_str!("../docs/testing/kit.md")]
+    struct Kit;
+    #[doc = include_str!("../docs/testing/trails.md")]
+    struct Trails;
+    #[doc = include_str!("../docs/testing/drift.md")]
+    struct Drift;
+}

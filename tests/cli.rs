@@ -8,6 +8,7 @@ mod config;
 mod deploy;
 mod doctor;
 mod documents;
+mod drift;
 mod init;
 mod notifications;
 mod page;

@@ -202,9 +202,12 @@ impl Notes<'_> {
         if before.description != after.description {
             self.note(Class::Neutral, "description", "its description is another one");
         }
-        if before.governance != after.governance && self.out.len() == known {
+        if before.texts != after.texts && self.out.len() == known {
             let says = "its texts are others: descriptions in its schemas, or sentences of its errors";
-            self.note(Class::Neutral, "governance", says);
+            self.note(Class::Neutral, "texts", says);
+        }
+        if before.governance != after.governance && self.out.len() == known {
+            self.note(Class::Review, "governance", "something else was agreed to");
         }
     }
 }

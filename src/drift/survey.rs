@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::schema;
 use crate::actor::Surface;
-use crate::capability::{Governed, Risk, SideEffect};
+use crate::audit::canonical;
+use crate::capability::{ApprovalRule, Governed, Idempotency, Meta, Risk, SideEffect};
 use crate::clock::micros;
 use crate::policy::GateOutline;
 
@@ -38,6 +39,8 @@ pub(super) struct CapabilityRecord {
     pub(super) decision_record: bool,
     pub(super) run_on_approval: bool,
     pub(super) reconcile: bool,
+    /// Of what readers read: the schemas with their remarks, the sentences of errors.
+    pub(super) texts: String,
     /// Of everything that was agreed to, its texts too: the digest that approvals bind.
     pub(super) governance: String,
 }
@@ -61,43 +64,66 @@ pub(super) struct About {
 
 impl CapabilityRecord {
     pub(super) fn of(it: &Governed) -> Self {
-        let meta = &it.meta;
-        let approval = meta.approval.as_ref().map(|rule| GateOutline {
-            kind: rule.kind.clone(),
-            quorum: rule.quorum,
-            expires_in_seconds: rule.expires_in.as_secs(),
-        });
-        let keeping = &meta.idempotency;
+        // Every member by name: one more does not compile until it is here.
+        let Meta {
+            description,
+            risk: _,
+            expose,
+            tags,
+            errors,
+            timeout,
+            retries,
+            idempotent,
+            idempotency,
+            approval,
+            redact,
+            resource,
+            decision_record,
+            run_on_approval,
+            tool_name: _,
+            reconcile,
+        } = &it.meta;
         Self {
             id: it.id.to_string(),
-            description: meta.description.clone(),
+            description: description.clone(),
             side_effect: it.side_effect,
             risk: it.risk,
-            expose: meta.expose.clone(),
-            approval,
-            tags: meta.tags.clone(),
+            expose: expose.clone(),
+            approval: approval.as_ref().map(gate),
+            tags: tags.clone(),
             tool_name: it.tool_name.clone(),
             input_schema: schema::digest(&it.input_schema),
             output_schema: schema::digest(&it.output_schema),
-            errors: sorted(meta.errors.iter().map(|it| it.code.to_string())),
-            timeout_us: micros(meta.timeout),
-            retries: meta.retries,
-            idempotent: meta.idempotent,
-            idempotency: Keeping {
-                ttl_us: micros(keeping.ttl),
-                store_output: keeping.store_output,
-                on_reads: keeping.on_reads,
-            },
-            redact_output: sorted(meta.redact.output.iter().cloned()),
-            redact_display: sorted(meta.redact.display.iter().cloned()),
-            redact_function: meta.redact.function.is_some(),
-            resource: meta.resource.as_ref().map(|it| About { entity: it.entity.clone(), id: it.id.clone() }),
-            decision_record: meta.decision_record,
-            run_on_approval: meta.run_on_approval,
-            reconcile: meta.reconcile.is_some(),
+            errors: sorted(errors.iter().map(|it| it.code.to_string())),
+            timeout_us: micros(*timeout),
+            retries: *retries,
+            idempotent: *idempotent,
+            idempotency: keeping(idempotency),
+            redact_output: sorted(redact.output.iter().cloned()),
+            redact_display: sorted(redact.display.iter().cloned()),
+            redact_function: redact.function.is_some(),
+            resource: resource.as_ref().map(|it| About { entity: it.entity.clone(), id: it.id.clone() }),
+            decision_record: *decision_record,
+            run_on_approval: *run_on_approval,
+            reconcile: reconcile.is_some(),
+            texts: texts(it),
             governance: it.digest.clone(),
         }
     }
+}
+
+fn gate(rule: &ApprovalRule) -> GateOutline {
+    GateOutline { kind: rule.kind.clone(), quorum: rule.quorum, expires_in_seconds: rule.expires_in.as_secs() }
+}
+
+fn keeping(it: &Idempotency) -> Keeping {
+    Keeping { ttl_us: micros(it.ttl), store_output: it.store_output, on_reads: it.on_reads }
+}
+
+fn texts(it: &Governed) -> String {
+    let errors: Vec<_> = it.meta.errors.iter().map(|it| (&it.code, &it.message)).collect();
+    let all = canonical(&(&it.input_schema, &it.output_schema, errors));
+    crate::canonical::sha256(&["countersign/texts/v1\n", &all])
 }
 
 fn sorted(all: impl Iterator<Item = String>) -> Vec<String> {
