@@ -116,7 +116,14 @@ mod tests {
         app.assert_effects(&["orders.refund #1"]).await;
 
         // The whole trail: ids are counted, times count from the test's start. Nothing is redacted by hand.
-        insta::assert_snapshot!(app.trail().await.without_policies(), @"");
+        insta::assert_snapshot!(app.trail().await.without_policies(), @r#"
+        exe-1 capability.requested risk=high sideEffect=write
+        exe-1 capability.approval_requested approvalId=apr-1 existing=false expiresAt=+86400s suspended=true
+        exe-1 capability.approved approvalId=apr-1 by=user priya have=1 need=1 type=manager via=direct
+        exe-2 capability.requested approvalId=apr-1 risk=high sideEffect=write
+        exe-2 capability.started approvalId=apr-1 keyed=false
+        exe-2 capability.completed attempts=1
+        "#);
     }
 
     /// Outcomes: what a failing procedure looks like from outside, with another handler in its place.

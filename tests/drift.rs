@@ -141,7 +141,13 @@ fn every_kind_of_change_of_a_capability_has_its_meaning() {
             &["widening runOnApproval"],
             &["narrowing runOnApproval"],
         ),
-        ("retries", refund(), refund().retries(2), &["neutral retries"], &["neutral retries"]),
+        (
+            "retries",
+            refund().idempotent(),
+            refund().idempotent().retries(2),
+            &["neutral retries"],
+            &["neutral retries"],
+        ),
         ("the timeout", refund(), refund().timeout(minute), &["neutral timeoutUs"], &["neutral timeoutUs"]),
         ("tags", refund(), refund().tags(["money"]), &["neutral tags"], &["neutral tags"]),
         ("the tool's name", refund(), refund().tool_name("refund"), &["neutral toolName"], &["neutral toolName"]),
@@ -433,5 +439,11 @@ fn what_widens_comes_first() {
     assert_eq!(Class::ALL.map(Class::as_str), ["widening", "review", "narrowing", "neutral"]);
     let before = app(refund().expose([Surface::Http]));
     let after = app(refund().description("More.").risk(Risk::Critical).expose([Surface::Mcp]));
-    insta::assert_snapshot!(since(&before, &after).text(), @"");
+    insta::assert_snapshot!(since(&before, &after).text(), @r#"
+    widening: capability `orders.refund`: it is shown on mcp
+    narrowing: capability `orders.refund`: it is no longer shown on http
+    narrowing: capability `orders.refund`: its risk was high and is critical
+    neutral: capability `orders.refund`: its description is another one
+    4 differences: 1 widening, 2 narrowing, 1 neutral
+    "#);
 }

@@ -171,7 +171,7 @@ impl<C: Send + Sync + 'static> TestApp<C> {
     #[expect(clippy::panic, reason = "a test fails by panicking")]
     async fn fail(&self, what: &str, expected: &str, actual: &str, at: &Location<'_>) {
         let mut text =
-            format!("{what} is not as expected, at {at}\n  expected: {expected}\n  actual:   {actual}\n  trail:\n");
+            format!("{what}: not as expected, at {at}\n  expected: {expected}\n  actual:   {actual}\n  trail:\n");
         for line in self.trail().await.without_policies().to_string().lines() {
             let _ = writeln!(text, "    {line}"); // into a String: cannot fail
         }

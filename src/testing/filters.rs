@@ -15,8 +15,8 @@ pub fn filters() -> Vec<(&'static str, &'static str)> {
     vec![
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b", "[id]"),
         (r"\bapr_[A-Za-z0-9_-]{27}", "[approval]"),
-        (r"\b(sha256|hmac):[0-9a-f]{64}\b", "$1:[hash]"),
+        (r"\bsha256:[0-9a-f]{64}\b", "sha256:[hash]"),
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "[time]"),
-        (r#"(durationUs"?: ?)\d+"#, "${1}[time]"),
+        (r#"(durationUs"?: ?)\d+"#, "${1}0"),
     ]
 }

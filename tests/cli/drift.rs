@@ -35,16 +35,60 @@ fn the_same_is_0_and_drift_is_1_in_every_format() {
     changed(&shell);
     let text = shell.run(&CHECK);
     assert_eq!(text.code, 1);
-    insta::assert_snapshot!(text.out, @"");
+    insta::assert_snapshot!(text.out, @r#"
+    widening: policy `refunds-over-500-need-a-manager`: the gate for approvals of type `manager` is gone, over `orders.refund`
+    review: policy `colleagues-confirm-messages`: it holds of other calls: -`when (principal in Role::"support") || (principal in Role::"manager")`; +`when principal in Role::"manager"`
+    2 differences: 1 widening, 1 review
+      next: look at each; if all are meant: `countersign capabilities snapshot --out governance.snap`
+    "#);
     let github = check(&shell, "github");
     assert_eq!(github.code, 1);
-    insta::assert_snapshot!(github.out, @"");
+    insta::assert_snapshot!(github.out, @r#"
+    ::error file=governance.snap,title=Governance%3A widening::widening: policy `refunds-over-500-need-a-manager`: the gate for approvals of type `manager` is gone, over `orders.refund`
+    ::warning file=governance.snap,title=Governance%3A review::review: policy `colleagues-confirm-messages`: it holds of other calls: -`when (principal in Role::"support") || (principal in Role::"manager")`; +`when principal in Role::"manager"`
+    2 differences: 1 widening, 1 review
+    "#);
     let page = check(&shell, "md");
     assert_eq!(page.code, 1);
-    insta::assert_snapshot!(page.out, @"");
+    insta::assert_snapshot!(page.out, @r#"
+    ## Governance
+
+    | change | of | what |
+    |---|---|---|
+    | widening | policy <code>refunds-over-500-need-a-manager</code> | the gate for approvals of type <code>manager</code> is gone, over <code>orders&#46;refund</code> |
+    | review | policy <code>colleagues-confirm-messages</code> | it holds of other calls&#58; -<code>when (principal in Role&#58;&#58;"support") &#124;&#124; (principal in Role&#58;&#58;"manager")</code>; +<code>when principal in Role&#58;&#58;"manager"</code> |
+
+    2 differences: 1 widening, 1 review
+    "#);
     let json = check(&shell, "json");
     assert_eq!(json.code, 1);
-    insta::assert_json_snapshot!(json.json(), @"");
+    insta::assert_json_snapshot!(json.json(), @r#"
+    {
+      "same": false,
+      "counts": {
+        "widening": 1,
+        "review": 1
+      },
+      "differences": [
+        {
+          "class": "widening",
+          "subject": {
+            "policy": "refunds-over-500-need-a-manager"
+          },
+          "what": "removed",
+          "says": "the gate for approvals of type `manager` is gone, over `orders.refund`"
+        },
+        {
+          "class": "review",
+          "subject": {
+            "policy": "colleagues-confirm-messages"
+          },
+          "what": "conditions",
+          "says": "it holds of other calls: -`when (principal in Role::\"support\") || (principal in Role::\"manager\")`; +`when principal in Role::\"manager\"`"
+        }
+      ]
+    }
+    "#);
 }
 
 #[test]
