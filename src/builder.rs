@@ -337,6 +337,31 @@ impl<C: Send + Sync + 'static> EngineBuilder<C> {
         Ok((engine, notes))
     }
 
+    /// The same capabilities with other procedures behind them.
+    #[cfg(feature = "testing")]
+    pub(crate) fn each_procedure(
+        mut self,
+        change: impl Fn(&crate::CapabilityId, crate::handler::Procedure<C>) -> crate::handler::Procedure<C>,
+    ) -> Self {
+        for capability in &mut self.capabilities {
+            capability.procedure = change(&capability.draft.id, Arc::clone(&capability.procedure));
+        }
+        self
+    }
+
+    /// What this engine would govern, without a database. Waits for the disk.
+    #[cfg(any(feature = "cli", feature = "testing"))]
+    pub(crate) fn governed(&self) -> Result<(Registry, PolicySet), BuildError> {
+        let registry = Registry::new(self.capabilities.iter().map(|it| it.draft.clone()).collect());
+        let registry = registry.map_err(|problems| BuildError { problems })?;
+        let loaded = crate::policy::load(&self.policies, &registry);
+        let (set, _) = loaded.map_err(|all| {
+            let fatal = all.iter().filter(|it| it.is_fatal());
+            BuildError { problems: fatal.map(Problem::from).collect() }
+        })?;
+        Ok((registry, set))
+    }
+
     /// Settings that no engine can keep to.
     fn out_of_bounds(&self) -> Vec<Problem> {
         let mut problems = Vec::new();

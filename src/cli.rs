@@ -13,6 +13,7 @@ mod capabilities;
 mod comments;
 mod demo;
 mod doctor;
+mod drift;
 mod executions;
 mod exit;
 mod failure;

@@ -28,6 +28,8 @@ mod deciding;
 #[cfg(feature = "cli")]
 pub mod demo;
 mod discovery;
+#[cfg(any(feature = "cli", feature = "testing"))]
+pub mod drift;
 #[cfg(feature = "http")]
 mod duration;
 mod engine;
@@ -122,3 +124,13 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeIsExecuted;
+
+#[cfg(all(doctest, feature = "testing", feature = "cli"))]
+mod pages_are_executed {
+    #[doc = include_str!("../docs/testing/kit.md")]
+    struct Kit;
+    #[doc = include_str!("../docs/testing/trails.md")]
+    struct Trails;
+    #[doc = include_str!("../docs/testing/drift.md")]
+    struct Drift;
+}

@@ -20,6 +20,8 @@ mod judge;
 mod lint;
 mod load;
 mod manage;
+#[cfg(any(feature = "cli", feature = "testing"))]
+mod outline;
 mod parse;
 mod problem;
 #[cfg(feature = "prove")]
@@ -54,6 +56,8 @@ pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
 pub(crate) use self::forecast::{Forecast, Forecaster, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
 pub(crate) use self::judge::{Concealed, Shown};
+#[cfg(any(feature = "cli", feature = "testing"))]
+pub(crate) use self::outline::{GateOutline, Outline};
 #[cfg(feature = "cli")]
 pub(crate) use self::problem::SourceFile;
 #[cfg(feature = "http")]
@@ -330,7 +334,10 @@ pub(crate) enum Management {
 }
 
 /// Loads and checks; all problems of all files at once. `Ok` carries the notes and warnings.
-#[cfg_attr(not(any(test, feature = "cli")), expect(dead_code, reason = "the command line loads without an engine"))]
+#[cfg_attr(
+    not(any(test, feature = "cli", feature = "testing")),
+    expect(dead_code, reason = "the command line and the drift gate load without an engine")
+)]
 pub(crate) fn load(
     source: &PolicySource,
     registry: &Registry,

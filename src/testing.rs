@@ -22,19 +22,29 @@
 //! # }
 //! ```
 
+mod approver;
+mod assert;
+pub mod drift;
 mod entities;
+mod filters;
+mod handlers;
 mod trail;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub use approver::{Answer, TestApprover};
 pub use entities::TestEntities;
+pub use filters::filters;
+pub use handlers::Run;
 pub use trail::{Entry, Trail};
+
+use handlers::Handlers;
 
 use crate::actor::{Identity, Surface};
 use crate::builder::{BuildError, EngineBuilder, Problem};
@@ -43,9 +53,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::deciding::Approvals;
 use crate::engine::{Engine, Gateway};
 use crate::executions::Executions;
-use crate::handler::HandlerError;
 use crate::id::Ids;
-use crate::invocation::{Invocation, Next};
 use crate::store::{EventFilter, Probe};
 
 /// When every test begins: 2026-01-01T00:00:00Z.
@@ -95,7 +103,7 @@ pub struct TestApp<C> {
     gateway: Gateway,
     place: Place,
     probe: Probe,
-    effects: Arc<Mutex<Vec<String>>>,
+    handlers: Handlers<C>,
     no_context: Arc<AtomicBool>,
 }
 
@@ -126,12 +134,10 @@ impl<C: Send + Sync + 'static> TestApp<C> {
         context: impl Fn(&Identity) -> C + Send + Sync + 'static,
         place: &Place,
     ) -> Result<Self, BuildError> {
-        let (effects, no_context) = (Arc::default(), Arc::new(AtomicBool::new(false)));
-        let (seen, fails) = (Arc::clone(&effects), Arc::clone(&no_context));
-        let mut builder = builder
-            .database(format!("sqlite:{}", place.database().display()))
-            .middleware(move |cx, next| note_effect(Arc::clone(&seen), cx, next))
-            .unhurried();
+        let (handlers, no_context) = (Handlers::default(), Arc::new(AtomicBool::new(false)));
+        let fails = Arc::clone(&no_context);
+        let mut builder =
+            handlers.around(builder).database(format!("sqlite:{}", place.database().display())).unhurried();
         if !builder.has_key() {
             builder = builder.sealing_key(KEY);
         }
@@ -143,7 +149,7 @@ impl<C: Send + Sync + 'static> TestApp<C> {
             let fails = fails.load(Ordering::Relaxed);
             std::future::ready(if fails { Err("the test wants no context") } else { Ok(context(&identity)) })
         });
-        Ok(Self { engine, gateway, place: place.clone(), probe, effects, no_context })
+        Ok(Self { engine, gateway, place: place.clone(), probe, handlers, no_context })
     }
 
     /// A caller over the library surface.
@@ -203,7 +209,7 @@ impl<C: Send + Sync + 'static> TestApp<C> {
 
     /// Every governed attempt that reached its handler, `orders.refund #1`: what "denied" must leave empty.
     pub fn effects(&self) -> Vec<String> {
-        self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.runs().iter().map(ToString::to_string).collect()
     }
 
     /// Everything on record, in the order of the log, in a form that is the same from run to run.
@@ -281,18 +287,6 @@ pub async fn stored_events(database: impl AsRef<std::path::Path>) -> Vec<(i64, c
     let stored = crate::store::stored(database.as_ref()).await.expect("the database is readable");
     let event = |body: &str| serde_json::from_str(body).expect("an event");
     stored.iter().map(|(seq, body)| (*seq, event(body))).collect()
-}
-
-async fn note_effect<C: Send + Sync + 'static>(
-    effects: Arc<Mutex<Vec<String>>>,
-    cx: Invocation<C>,
-    next: Next<C>,
-) -> Result<Value, HandlerError> {
-    if let Some(agent) = cx.agent() {
-        let line = format!("{} #{}", agent.capability_id, agent.attempt);
-        effects.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-    }
-    next.run().await
 }
 
 /// Stands still until it is moved.

@@ -9,6 +9,7 @@ mod config;
 mod deploy;
 mod doctor;
 mod documents;
+mod drift;
 mod export;
 mod init;
 mod notifications;

@@ -1,6 +1,7 @@
 //! Leaving a stage out, swapping two, forging a proof or opening a stored outcome elsewhere does not compile.
 //!
-//! Each proof is one edit of a copy of the crate's source that the compiler must refuse, for the reason named. It takes
+//! Each proof is one edit of a copy of the crate's source, or a program that uses its public API, that the compiler must
+//! refuse, for the reason named. It takes
 //! a minute or two, so it runs only where `COUNTERSIGN_PROOFS=1`, as `.ci/run` sets it.
 
 use std::fs;
@@ -138,13 +139,86 @@ const PROOFS: [Proof; 19] = [
     ),
 ];
 
+/// A program outside of the crate, and what the compiler says of it.
+struct Outside {
+    name: &'static str,
+    code: &'static str,
+    program: &'static str,
+}
+
+/// What nobody outside can make, name or take apart.
+const OUTSIDE: [Outside; 9] = [
+    Outside { name: "name a stage", code: "E0603", program: "use countersign::stage::policy; fn main() {}" },
+    Outside { name: "name a proof", code: "E0432", program: "use countersign::Recorded; fn main() {}" },
+    Outside { name: "name the pipeline", code: "E0603", program: "use countersign::pipeline::Core; fn main() {}" },
+    Outside {
+        name: "reach into an engine",
+        code: "E0616",
+        program: "fn take(it: &countersign::Engine) { let _ = &it.core; } fn main() {}",
+    },
+    Outside {
+        name: "make a caller",
+        code: "E0451",
+        program: "fn make(it: countersign::Caller, who: countersign::Identity) -> countersign::Caller {
+            countersign::Caller { identity: std::sync::Arc::new(who), ..it } } fn main() {}",
+    },
+    Outside {
+        name: "claim a surface",
+        code: "E0624",
+        program: "fn claim(it: &countersign::Gateway, who: countersign::Identity) {
+            let _ = it.caller(who, countersign::Surface::Http); } fn main() {}",
+    },
+    Outside {
+        name: "forge an output",
+        code: "E0451",
+        program: "fn forge(it: countersign::Output) -> countersign::Output {
+            countersign::Output { value: serde_json::Value::Null, ..it } } fn main() {}",
+    },
+    Outside {
+        name: "forge a governed invocation",
+        code: "E0624",
+        program: "fn main() { let _ = countersign::Invocation::<()>::governed; }",
+    },
+    Outside {
+        name: "say that an agent was behind it",
+        code: "E0639",
+        program: "fn say(it: countersign::AgentInvocationInfo) -> countersign::AgentInvocationInfo {
+            countersign::AgentInvocationInfo { attempt: 2, ..it } } fn main() {}",
+    },
+];
+
 #[test]
 fn no_stage_can_be_skipped() {
     if std::env::var("COUNTERSIGN_PROOFS").as_deref() != Ok("1") {
         return eprintln!("SKIPPED: the compile proofs run with COUNTERSIGN_PROOFS=1");
     }
     let copy = copy();
-    let (compiles, said) = check(&copy);
+    let mut wrong = inside(&copy);
+    wrong.extend(outside(&copy));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Programs that use the public API, each of which must be refused for its own reason.
+fn outside(copy: &Path) -> Vec<String> {
+    let file = copy.join("examples/outside.rs");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    fs::write(&file, "use countersign::Engine; fn take(_: &Engine) {} fn main() { let _ = take; }").unwrap();
+    let (compiles, said) = check(copy, &["--example", "outside"]);
+    assert!(compiles, "an honest program compiles:\n{said}");
+    for Outside { name, code, program } in &OUTSIDE {
+        fs::write(&file, program).unwrap();
+        let (compiles, said) = check(copy, &["--example", "outside"]);
+        if compiles || !said.contains(&format!("error[{code}]")) {
+            wrong.push(format!("{name}: not refused with {code}:\n{said}"));
+        }
+    }
+    wrong
+}
+
+/// Edits of the crate itself, each of which must be refused for its own reason.
+fn inside(copy: &Path) -> Vec<String> {
+    let (compiles, said) = check(copy, &["--lib"]);
     assert!(compiles, "the copy compiles as it is:\n{said}");
     let mut wrong = Vec::new();
     for proof in &PROOFS {
@@ -152,7 +226,7 @@ fn no_stage_can_be_skipped() {
         let before = fs::read_to_string(&file).unwrap();
         assert_eq!(before.matches(proof.from).count(), 1, "{}: the source reads differently by now", proof.name);
         fs::write(&file, before.replacen(proof.from, proof.to, 1)).unwrap();
-        let (compiles, said) = check(&copy);
+        let (compiles, said) = check(copy, &["--lib"]);
         fs::write(&file, before).unwrap();
         if compiles {
             wrong.push(format!("{}: it compiles", proof.name));
@@ -160,15 +234,15 @@ fn no_stage_can_be_skipped() {
             wrong.push(format!("{}: refused, but not with {}:\n{said}", proof.name, proof.code));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong
 }
 
-/// Whether the copy compiles, and what the compiler says.
-fn check(copy: &Path) -> (bool, String) {
+/// Whether a part of the copy compiles, and what the compiler says.
+fn check(copy: &Path, part: &[&str]) -> (bool, String) {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(copy).env("CARGO_TARGET_DIR", target().join("build")).env_remove("RUSTFLAGS");
-    command.args(["check", "--quiet", "--offline", "--lib", "--no-default-features", "--features", "sqlite"]);
+    command.args(["check", "--quiet", "--offline", "--no-default-features", "--features", "sqlite"]).args(part);
     let done = command.output().unwrap();
     (done.status.success(), format!("{}\n{}", done.status, String::from_utf8_lossy(&done.stderr)))
 }

@@ -1,7 +1,7 @@
 //! What this binary serves: the seam between the configuration and the capabilities.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -33,15 +33,14 @@ pub(super) fn application(config: &Config) -> Result<Application, Vec<Problem>> 
     let told = Notifications::open(&config.notifications, config.base(), &settings::variable);
     let told = told.map_err(|it| problems.extend(it)).ok();
     let capabilities = match &config.capabilities.directory {
-        Some(directory) => manifests(config, directory).map_err(|it| problems.extend(it)).ok(),
+        Some(directory) => manifests(config, directory, &settings::variable).map_err(|it| problems.extend(it)).ok(),
         None => Some(demo::capabilities()),
     };
     let policies = match (config.policy_directory(), &config.capabilities.directory) {
         (Some(directory), _) => PolicySource::Directory(directory),
         (None, None) => demo::policies(),
         (None, Some(_)) => {
-            let fix = "name their directory, `policies = \"policies\"`";
-            problems.push(Problem::new("policies", "capabilities have no policies, so nobody could call them", fix));
+            problems.push(no_policies());
             return Err(problems);
         }
     };
@@ -57,13 +56,41 @@ pub(super) fn application(config: &Config) -> Result<Application, Vec<Problem>> 
     }
 }
 
+/// Stands for secrets that nobody reads: a good one in every form, 30 bytes in Base64.
+const UNREAD: &str = "dW5yZWFkdW5yZWFkdW5yZWFkdW5yZWFkdW5yZWFk";
+
+/// What the application of a configuration governs, without what it needs to run: secrets in the environment need not
+/// be there. `policies`: a directory instead of the configured one.
+pub(super) fn governed(config: &Config, policies: Option<PathBuf>) -> Result<EngineBuilder<Desk>, Vec<Problem>> {
+    let unread = |name: &str| settings::variable(name).or_else(|| Some(UNREAD.into()));
+    let capabilities = match &config.capabilities.directory {
+        Some(directory) => manifests(config, directory, &unread)?,
+        None => demo::capabilities(),
+    };
+    let policies = match (policies.or_else(|| config.policy_directory()), &config.capabilities.directory) {
+        (Some(directory), _) => PolicySource::Directory(directory),
+        (None, None) => demo::policies(),
+        (None, Some(_)) => return Err(vec![no_policies()]),
+    };
+    Ok(Engine::builder().capabilities(capabilities).policies(policies))
+}
+
+fn no_policies() -> Problem {
+    let fix = "name their directory, `policies = \"policies\"`";
+    Problem::new("policies", "capabilities have no policies, so nobody could call them", fix)
+}
+
 /// Commands are guarded by this binary itself, unless another one is named.
-fn manifests(config: &Config, directory: &Path) -> Result<Vec<Capability<Desk>>, Vec<Problem>> {
+fn manifests(
+    config: &Config,
+    directory: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<Capability<Desk>>, Vec<Problem>> {
     let mut wanted = config.capabilities.clone();
     if wanted.guard.is_none() {
         wanted.guard = std::env::current_exe().ok();
     }
-    manifest::load(&config.base().join(directory), &wanted, &settings::variable)
+    manifest::load(&config.base().join(directory), &wanted, env)
 }
 
 impl Application {

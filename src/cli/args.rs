@@ -262,6 +262,50 @@ pub(super) enum CapabilitiesCommand {
         #[command(flatten)]
         view: View,
     },
+    /// Write down everything that is governed, capabilities and policies, for version control
+    Snapshot(Snapshot),
+    /// Compare what is governed with a snapshot, and say what each difference means. Exit codes: 0 the same, 1 drift, 2 it
+    /// could not look
+    Check(Check),
+}
+
+/// Whose governance: what `countersign serve` would serve.
+#[derive(Debug, Args)]
+pub(super) struct Governing {
+    #[command(flatten)]
+    pub(super) config: Configured,
+    /// A directory of `*.cedar` files, instead of what is configured
+    #[arg(long, value_name = "DIR")]
+    pub(super) policies: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Snapshot {
+    #[command(flatten)]
+    pub(super) of: Governing,
+    /// Where to write it (default: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    pub(super) of: Governing,
+    /// The snapshot that was agreed to
+    #[arg(long, value_name = "FILE")]
+    pub(super) snapshot: PathBuf,
+    /// How the answer looks: for people, as annotations of GitHub Actions, as Markdown for a pull request, for machines
+    #[arg(long, value_enum, default_value_t = Drawn::Text)]
+    pub(super) format: Drawn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Drawn {
+    Text,
+    Github,
+    Md,
+    Json,
 }
 
 /// Whose eyes to look through, and from where.
@@ -595,6 +639,8 @@ impl Command {
             Self::Invoke(it) => &it.place.format,
             Self::Capabilities(it) => match &it.command {
                 CapabilitiesCommand::List { view, .. } | CapabilitiesCommand::Show { view, .. } => &view.place.format,
+                CapabilitiesCommand::Snapshot(_) => return false,
+                CapabilitiesCommand::Check(it) => return it.format == Drawn::Json,
             },
             Self::Approvals(it) => match &it.command {
                 ApprovalsCommand::List(it) => &it.place.format,

@@ -1,10 +1,11 @@
-//! `capabilities list|show`.
+//! `capabilities list|show`; `snapshot|check` are in `drift`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::actors::identity;
 use super::args::{Capabilities, CapabilitiesCommand, View};
+use super::drift;
 use super::exit::{Exit, Side};
 use super::failure::Failure;
 use super::open::{Database, Session, registry};
@@ -19,6 +20,8 @@ pub(super) async fn run(args: Capabilities) -> Result<Answer, Failure> {
     match args.command {
         CapabilitiesCommand::List { view, tags } => list(&view, tags).await,
         CapabilitiesCommand::Show { capability, view } => show(&view, &capability).await,
+        CapabilitiesCommand::Snapshot(args) => drift::snapshot(&args),
+        CapabilitiesCommand::Check(args) => drift::check(&args),
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) enum Exit {
     Waiting,
     /// The command itself could not run: wrong flags, a file or database that cannot be used.
     CouldNotRun,
+    /// There was nothing to compare with, or nothing that could be compared: `capabilities check` only.
+    CouldNotLook,
 }
 
 /// For `--help`.
@@ -31,6 +33,8 @@ Exit codes:
   4  an approval is required, or still pending
   5  could not run: wrong flags, an actor, file, database or server that cannot be used
 
+`capabilities check` has its own: 0 the same, 1 drift, 2 it could not look.
+
 With --json the answer is one JSON document on standard output; a command that could not run writes
 {\"error\":{..}} to standard error. Colours appear on a terminal only, and never where NO_COLOR is set.
 COUNTERSIGN_LOG or -v say what is logged to standard error. COUNTERSIGN_SERVER and COUNTERSIGN_TOKEN stand for --server
@@ -41,7 +45,7 @@ impl Exit {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
-            Self::Denied => 2,
+            Self::Denied | Self::CouldNotLook => 2,
             Self::Invalid => 3,
             Self::Waiting => 4,
             Self::CouldNotRun => 5,

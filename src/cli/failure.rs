@@ -40,6 +40,11 @@ impl Failure {
         Self { exit, ..Self::could_not_run(cause, next) }
     }
 
+    /// The same, ending in another way.
+    pub(super) fn and_end(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
     /// Policies that do not load.
     pub(super) fn of_policies(problems: Vec<PolicyProblem>) -> Self {
         let fatal = problems.iter().filter(|it| it.is_fatal()).count();

@@ -4,11 +4,8 @@
 //! request and entities that deciding saw.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use cedar_policy::pst::{
-    ActionConstraint, BinaryOp, Clause, Effect, Expr, PrincipalConstraint, ResourceConstraint, Template,
-};
+use cedar_policy::pst::{ActionConstraint, Clause, Effect, PrincipalConstraint, ResourceConstraint, Template};
 use cedar_policy::{Decision as Answer, PolicySet as Set};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +14,7 @@ use super::decide::{Asked, policy_error};
 use super::discover::CONTEXT;
 use super::request::Principal;
 use super::rules::{Kind, Origin, Place, Rule};
-use super::tree::{Known, body, rebuild};
+use super::tree::{Known, body, conjuncts, rebuild};
 use super::{Case, ManageAction, PolicySet};
 use crate::actor::Identity;
 use crate::audit::PolicyError;
@@ -250,26 +247,6 @@ impl Inquiry<'_> {
             (None, Answer::Deny) => Holds::No,
         }
     }
-}
-
-/// What must hold one by one: the conjuncts of a `when`, and of an `unless` the disjuncts, each of which must be false.
-fn conjuncts(clause: &Clause) -> Vec<(&'static str, Clause)> {
-    match clause {
-        Clause::When(it) => split(it, BinaryOp::And).into_iter().map(|it| ("when", Clause::When(it))).collect(),
-        Clause::Unless(it) => split(it, BinaryOp::Or).into_iter().map(|it| ("unless", Clause::Unless(it))).collect(),
-    }
-}
-
-/// The operands of a chain, from left to right.
-fn split(expr: &Arc<Expr>, by: BinaryOp) -> Vec<Arc<Expr>> {
-    let (mut todo, mut out) = (vec![expr], Vec::new());
-    while let Some(expr) = todo.pop() {
-        match &**expr {
-            Expr::BinaryOp { op, left, right } if *op == by => todo.extend([right, left]),
-            _ => out.push(Arc::clone(expr)),
-        }
-    }
-    out
 }
 
 /// A permit that is not about management alone.

@@ -28,6 +28,28 @@ pub(super) fn action(capability: &str) -> Option<pst::EntityUID> {
     Some(pst::EntityUID { ty: kind, eid: capability.into() })
 }
 
+/// What must hold one by one: the conjuncts of a `when`, and of an `unless` the disjuncts, each of which must be false.
+#[cfg(any(feature = "http", feature = "testing"))]
+pub(super) fn conjuncts(clause: &Clause) -> Vec<(&'static str, Clause)> {
+    match clause {
+        Clause::When(it) => split(it, BinaryOp::And).into_iter().map(|it| ("when", Clause::When(it))).collect(),
+        Clause::Unless(it) => split(it, BinaryOp::Or).into_iter().map(|it| ("unless", Clause::Unless(it))).collect(),
+    }
+}
+
+/// The operands of a chain, from left to right.
+#[cfg(any(feature = "http", feature = "testing"))]
+fn split(expr: &Arc<Expr>, by: BinaryOp) -> Vec<Arc<Expr>> {
+    let (mut todo, mut out) = (vec![expr], Vec::new());
+    while let Some(expr) = todo.pop() {
+        match &**expr {
+            Expr::BinaryOp { op, left, right } if *op == by => todo.extend([right, left]),
+            _ => out.push(Arc::clone(expr)),
+        }
+    }
+    out
+}
+
 /// The expression of a `when` or `unless`.
 pub(super) fn condition(clause: &Clause) -> &Arc<Expr> {
     match clause {

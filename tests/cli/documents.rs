@@ -8,6 +8,7 @@ use super::page::{follow, save};
 const AUDIT: &str = include_str!("../../docs/audit/README.md");
 const VERIFYING: &str = include_str!("../../docs/audit/verifying.md");
 const README: &str = include_str!("../../README.md");
+const DRIFT: &str = include_str!("../../docs/testing/drift.md");
 const COOKBOOK: &str = include_str!("../../docs/policies/cookbook.md");
 const NOTIFICATIONS: &str = include_str!("../../docs/notifications.md");
 const REFERENCE: &str = include_str!("../../docs/policies/reference.md");
@@ -60,6 +61,11 @@ fn the_page_on_the_log_works_and_names_every_type_of_event() {
 #[test]
 fn an_outsider_verifies_the_log_as_the_page_says() {
     assert!(follow(&Shell::new(), VERIFYING) > 12, "the page is gone");
+}
+
+#[test]
+fn the_drift_gate_works_as_its_page_says() {
+    assert!(follow(&Shell::new(), DRIFT) > 4, "the page is gone");
 }
 
 #[test]
@@ -136,7 +142,7 @@ fn the_reference_and_the_format_of_cases_name_every_outcome() {
 #[test]
 fn the_links_between_the_pages_lead_somewhere() {
     let directory = |name| std::fs::read_dir(format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let pages = ["policies", "deploy", "."].into_iter().flat_map(directory).map(|it| it.unwrap().path());
+    let pages = ["policies", "deploy", "testing", "."].into_iter().flat_map(directory).map(|it| it.unwrap().path());
     for path in pages.filter(|it| it.extension().is_some_and(|it| it == "md")) {
         let page = std::fs::read_to_string(&path).unwrap();
         let links = page.split("](").skip(1).filter_map(|it| it.split(')').next());
