@@ -42,6 +42,7 @@ mod resuming;
 mod sealing;
 mod shadowing;
 mod shop;
+mod soak;
 mod sweeping;
 mod tamper;
 mod ungoverned;
