@@ -1,7 +1,8 @@
 //! `cargo bench`: how fast the engine is, measured against floors that are written by hand and run in the same process,
 //! in turns. `docs/performance.md` says what is measured and why.
 //!
-//! `cargo bench --bench speed -- [--check] [gate] [listing] [start] [check] [durable] [ledger]`: all groups, or those named. `--check`
+//! `cargo bench --bench speed -- [--check] [gate] [listing] [start] [check] [durable] [ledger] [http]`:
+//! all groups, or those named. `--check`
 //! ends with exit code 1 if a target is missed.
 
 #![expect(clippy::disallowed_methods, reason = "benchmarks read the clock")]
@@ -10,6 +11,7 @@ mod check;
 mod durable;
 mod floor;
 mod gate;
+mod http;
 mod ledger;
 mod listing;
 mod raw;
@@ -25,7 +27,7 @@ use table::Table;
 /// What went wrong with a benchmark itself.
 type Failure = Box<dyn Error + Send + Sync>;
 
-const GROUPS: [&str; 6] = ["gate", "listing", "start", "check", "durable", "ledger"];
+const GROUPS: [&str; 7] = ["gate", "listing", "start", "check", "durable", "ledger", "http"];
 
 fn main() -> Result<ExitCode, Failure> {
     let (mut check, mut chosen) = (false, Vec::new());
@@ -45,6 +47,7 @@ fn main() -> Result<ExitCode, Failure> {
             "listing" => runtime.block_on(listing::measure(&mut table))?,
             "start" => start::measure(&runtime, &mut table)?,
             "check" => check::measure(&mut table)?,
+            "http" => runtime.block_on(http::measure(&mut table))?,
             "ledger" => runtime.block_on(ledger::measure(&mut table))?,
             _ => runtime.block_on(durable::measure(&mut table))?,
         }

@@ -45,6 +45,7 @@ mod resuming;
 mod sealing;
 mod shadowing;
 mod shop;
+mod soak;
 mod sweeping;
 mod tamper;
 #[cfg(feature = "otel")]

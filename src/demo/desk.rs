@@ -1,5 +1,6 @@
 //! The desk's data: in memory, the same at every start, and never another tenant's.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +21,7 @@ pub struct Desk {
 struct Shop {
     customers: Vec<(&'static str, Customer)>,
     orders: Vec<(&'static str, Order)>,
-    refunds: Mutex<Vec<Paid>>,
+    refunds: Mutex<Refunds>,
     outbox: AtomicUsize,
 }
 
@@ -56,11 +57,12 @@ pub(super) enum Status {
     Cancelled,
 }
 
-/// Money that went back.
-#[derive(Debug)]
-struct Paid {
-    order: String,
-    cents: u32,
+/// Money that went back: sums, for a desk that is open for long.
+#[derive(Debug, Default)]
+struct Refunds {
+    count: usize,
+    /// By order, in cents.
+    paid: HashMap<String, u32>,
 }
 
 /// The archive does not answer. What it says is for the desk's own log: callers never see it.
@@ -92,7 +94,7 @@ impl Desk {
 
     /// How much went back to customers of all tenants, in cents: for tests that count effects.
     pub fn refunded_cents(&self) -> u64 {
-        self.refunds(|all| all.iter().map(|it| u64::from(it.cents)).sum())
+        self.refunds(|all| all.paid.values().map(|it| u64::from(*it)).sum())
     }
 
     /// How many messages went out: for tests that count effects.
@@ -128,16 +130,17 @@ impl Desk {
     }
 
     pub(super) fn refunded(&self, order: &str) -> u32 {
-        self.refunds(|all| all.iter().filter(|it| it.order == order).map(|it| it.cents).sum())
+        self.refunds(|all| all.paid.get(order).copied().unwrap_or_default())
     }
 
     /// Pays back, if so much is left of the order: the number of the refund, and all that went back of the order.
     pub(super) fn refund(&self, order: &Order, cents: u32) -> Option<(usize, u32)> {
         self.refunds(|all| {
-            let before: u32 = all.iter().filter(|it| it.order == order.id).map(|it| it.cents).sum();
+            let before = all.paid.get(&order.id).copied().unwrap_or_default();
             let after = before.checked_add(cents).filter(|it| *it <= order.total_cents)?;
-            all.push(Paid { order: order.id.clone(), cents });
-            Some((all.len(), after))
+            all.paid.insert(order.id.clone(), after);
+            all.count += 1;
+            Some((all.count, after))
         })
     }
 
@@ -153,7 +156,7 @@ impl Desk {
         all.iter().filter(move |(owner, _)| **owner == *tenant).map(|(_, it)| it)
     }
 
-    fn refunds<T>(&self, work: impl FnOnce(&mut Vec<Paid>) -> T) -> T {
+    fn refunds<T>(&self, work: impl FnOnce(&mut Refunds) -> T) -> T {
         work(&mut self.shop.refunds.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

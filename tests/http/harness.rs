@@ -118,7 +118,7 @@ impl<A> TestServer<A> {
 
     /// A connection of its own.
     pub(crate) async fn connect(&self) -> Wire {
-        Wire { stream: TcpStream::connect(self.address).await.unwrap(), read: Vec::new() }
+        Wire::to(self.address).await.unwrap()
     }
 
     /// One request on a connection of its own.
@@ -225,6 +225,11 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// To any server.
+    pub(crate) async fn to(address: SocketAddr) -> std::io::Result<Self> {
+        Ok(Self { stream: TcpStream::connect(address).await?, read: Vec::new() })
+    }
+
     /// Writes; whoever was hung up on notices when it reads.
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
