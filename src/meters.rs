@@ -7,8 +7,10 @@ mod histogram;
 mod text;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "http")]
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use self::histogram::Histogram;

@@ -29,6 +29,7 @@ pub(super) use execution::EXECUTIONS_LATEST;
 #[cfg(feature = "cli")]
 pub(super) use export::{COMMENTS, CURSORS, EXPORTED};
 pub(super) use export::{DROP_CURSOR, ENVELOPES, ERASE_COMMENTS, MOVE_CURSOR, PUT_CURSOR, STOP_CURSOR};
+#[cfg(feature = "http")]
 pub(super) use ledger::BODIES;
 pub(super) use ledger::{
     ANCHORED, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS, LAST_CHECKPOINT,
