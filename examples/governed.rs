@@ -60,9 +60,9 @@ const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/governed.s
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let written = std::env::args().any(|it| it == "write");
     if written {
-        drift::write(&shop(), SNAPSHOT)?
+        drift::write(&shop(), SNAPSHOT)?;
     } else {
-        drift::check(&shop(), SNAPSHOT)?
+        drift::check(&shop(), SNAPSHOT)?;
     }
     println!("{SNAPSHOT} {}", if written { "is written" } else { "is what was agreed to" });
     Ok(())

@@ -172,7 +172,7 @@ const OUTSIDE: [Outside; 9] = [
         name: "forge an output",
         code: "E0451",
         program: "fn forge(it: countersign::Output) -> countersign::Output {
-            countersign::Output { value: serde_json::Value::Null, ..it } } fn main() {}",
+            countersign::Output { value: loop {}, ..it } } fn main() {}",
     },
     Outside {
         name: "forge a governed invocation",

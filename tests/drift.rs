@@ -60,6 +60,9 @@ fn told(drift: &Drift) -> Vec<String> {
     drift.differences.iter().map(|it| format!("{} {}", it.class.as_str(), it.what)).collect()
 }
 
+/// What is changed, from what, to what, what that means, and what the way back means.
+type Row<'a, T> = (&'a str, T, T, &'a [&'a str], &'a [&'a str]);
+
 /// What it means to come from `one` to `two`, and to go back.
 fn assert_changes(name: &str, one: &EngineBuilder, two: &EngineBuilder, there: &[&str], back: &[&str]) {
     assert_eq!(told(&since(one, two)), there, "{name}");
@@ -67,6 +70,7 @@ fn assert_changes(name: &str, one: &EngineBuilder, two: &EngineBuilder, there: &
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_kind_of_change_of_a_capability_has_its_meaning() {
     let keys = |it: Idempotency| refund().idempotency(it);
     let base = Idempotency::default();
@@ -77,7 +81,7 @@ fn every_kind_of_change_of_a_capability_has_its_meaning() {
     let error = DeclaredError::new("NOT_PAID", "It is not paid.");
     let of =
         |effect| Capability::builder(REFUND, effect).risk(Risk::High).description("Refunds.").expose([Surface::Direct]);
-    let table: Vec<(&str, CapabilityBuilder, CapabilityBuilder, &[&str], &[&str])> = vec![
+    let table: Vec<Row<'_, CapabilityBuilder>> = vec![
         ("a surface", refund(), refund().expose([Surface::Mcp]), &["widening expose"], &["narrowing expose"]),
         ("the risk", refund(), refund().risk(Risk::Low), &["widening risk"], &["narrowing risk"]),
         ("the effect", refund(), of(SideEffect::Read), &["widening sideEffect"], &["widening sideEffect"]),
@@ -206,6 +210,7 @@ fn policies(text: &str) -> EngineBuilder {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_kind_of_change_of_a_policy_has_its_meaning() {
     let permit = |id: &str, scope: &str, when: &str| format!("@id(\"{id}\") permit ({scope}) {when};");
     let forbid =
@@ -222,7 +227,7 @@ fn every_kind_of_change_of_a_policy_has_its_meaning() {
     let tagged = "principal, action in Action::\"tag/money\", resource";
     let all = "principal, action, resource";
     let gate = "@approval(\"manager\")";
-    let table: Vec<(&str, String, String, &[&str], &[&str])> = vec![
+    let table: Vec<Row<'_, String>> = vec![
         ("a permit", String::new(), permit("x", one, note), &["widening added"], &["narrowing removed"]),
         ("a forbid", forbid("", one, note), String::new(), &["widening removed"], &["narrowing added"]),
         ("a hide", forbid("@hide", one, ""), String::new(), &["widening removed"], &["narrowing added"]),

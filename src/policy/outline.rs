@@ -85,7 +85,7 @@ struct Reach {
     manages: BTreeMap<String, BTreeSet<String>>,
 }
 
-fn ids<'a>(sets: [&'a Set; 3]) -> impl Iterator<Item = String> + 'a {
+fn ids(sets: [&Set; 3]) -> impl Iterator<Item = String> {
     sets.into_iter().flat_map(Set::policies).map(|it| it.id().to_string())
 }
 
