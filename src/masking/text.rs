@@ -132,8 +132,8 @@ fn quoted(mark: &str, rest: &str) -> usize {
 
 /// Up to a blank or what divides; of headers that hold several things the whole line.
 fn unquoted(name: &str, rest: &str) -> usize {
-    if rest.starts_with(['{', '[', '(']) {
-        return 0; // it has members of its own, or is masked already
+    if rest.starts_with(['{', '[', '(', '`']) {
+        return 0; // it has members of its own, is masked already, or is a command that is quoted in prose
     }
     let name = name.to_lowercase();
     if name.contains("authorization") || name.contains("cookie") {
@@ -316,6 +316,7 @@ mod tests {
             "the tokenizer: fast; keyboard=us; secretary: Kim; passwordless=yes",
             "basic knowledge of Basic",
             "a password is needed",
+            "make a token: `countersign token new`",
             "password:",
             r#"{"password": {"type": "string"}}"#,
             "sk-1",
