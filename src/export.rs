@@ -99,12 +99,12 @@ impl Sink {
     async fn take(&mut self, form: Form, batch: &Batch) -> Result<(), SinkError> {
         match self {
             Self::Stream(out) => {
-                let written = out.write_all(form.text(&batch.lines).as_bytes()).and_then(|()| out.flush());
+                let written = out.write_all(Form::text(&batch.lines).as_bytes()).and_then(|()| out.flush());
                 written.map_err(|it| {
                     if it.kind() == io::ErrorKind::BrokenPipe { SinkError::Gone } else { SinkError::Io(it) }
                 })
             }
-            Self::File(file) => file.append(&form.text(&batch.lines)).map_err(SinkError::Io),
+            Self::File(file) => file.append(&Form::text(&batch.lines)).map_err(SinkError::Io),
             Self::Webhook(webhook) => webhook.send(form, batch).await,
         }
     }

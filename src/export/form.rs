@@ -109,7 +109,7 @@ impl Form {
     }
 
     /// Lines as a file has them.
-    pub(super) fn text(self, lines: &[String]) -> String {
+    pub(super) fn text(lines: &[String]) -> String {
         lines.iter().flat_map(|it| [it.as_str(), "\n"]).collect()
     }
 
@@ -117,7 +117,7 @@ impl Form {
     pub(super) fn message(self, lines: &[String]) -> (&'static str, String) {
         let array = || format!("[{}]", lines.join(","));
         match self {
-            Self::Ndjson => ("application/x-ndjson", self.text(lines)),
+            Self::Ndjson => ("application/x-ndjson", Self::text(lines)),
             Self::CloudEvents => ("application/cloudevents-batch+json; charset=utf-8", array()),
             Self::Ocsf => ("application/json", array()),
         }

@@ -70,18 +70,15 @@ fn unfit(path: &Path, error: &SinkError) -> Failure {
 #[expect(clippy::disallowed_methods, reason = "the environment is read by the command line only")]
 fn secret(args: &Export) -> Result<Vec<u8>, Failure> {
     let next = "make one of 24 to 64 random bytes: `echo whsec_$(openssl rand -base64 32)`";
-    let secret = match &args.secret_file {
-        Some(path) => {
-            let found = SecretRef::File(path.clone()).resolve(Path::new(""), &|_| None);
-            found.map_err(|it| Failure::could_not_run(it.to_string(), "name a file that has nothing but the secret"))?
-        }
-        None => match std::env::var(VARIABLE).ok().filter(|it| !it.is_empty()) {
-            Some(text) => Secret::from(text),
-            None => {
-                let cause = format!("there is no secret for the receiver: neither `--secret-file` nor `{VARIABLE}`");
-                return Err(Failure::could_not_run(cause, next));
-            }
-        },
+    let held = || std::env::var(VARIABLE).ok().filter(|it| !it.is_empty()).map(Secret::from);
+    let secret = if let Some(path) = &args.secret_file {
+        let found = SecretRef::File(path.clone()).resolve(Path::new(""), &|_| None);
+        found.map_err(|it| Failure::could_not_run(it.to_string(), "name a file that has nothing but the secret"))?
+    } else {
+        held().ok_or_else(|| {
+            let cause = format!("there is no secret for the receiver: neither `--secret-file` nor `{VARIABLE}`");
+            Failure::could_not_run(cause, next)
+        })?
     };
     key(&secret).ok_or_else(|| Failure::could_not_run("the secret is not `whsec_` and base64", next))
 }
@@ -92,7 +89,7 @@ async fn export(
     sink: Sink,
     cursor: Option<(&Store, String)>,
 ) -> Result<Answer, Failure> {
-    let stop = interrupted()?;
+    let interruption = interrupted()?;
     let kept = match &cursor {
         Some((_, name)) => log.cursors(Some(name)).await.map_err(|it| unavailable(&it))?.pop(),
         None => None,
@@ -118,7 +115,7 @@ async fn export(
     let mut sent = Sent { after: at, count: 0, checkpoints: 0, beside, public };
     let done = tokio::select! {
         done = follow(args, &mut exporter, end, &mut sent) => done,
-        () = stop => Ok(()),
+        () = interruption => Ok(()),
     };
     told(args, &exporter, &sent, done)
 }
