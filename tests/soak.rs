@@ -14,6 +14,7 @@
 //! Settling what the last kill left takes up to a lease and a sweep more.
 
 mod client;
+mod judge;
 mod record;
 mod server;
 
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use client::{Book, Client, Said};
+use client::{Book, Client};
 use record::Record;
 use server::{Memory, Serving};
 
@@ -73,8 +74,8 @@ async fn what_was_acknowledged_is_on_record_exactly_once_however_often_the_serve
     last.stop().await;
     server::verify(&place).await;
     let record = Record::read(&place).await;
-    judge(&book, &record);
     tell(&book, &record, &generations, after);
+    assert_eq!(judge::faults(&book, &record), Vec::<String>::new());
     flat("generations", &generations.iter().filter_map(Generation::peak).collect::<Vec<_>>());
     for long in generations.iter().filter(|it| it.looks.len() >= LONG) {
         // Its first looks are at a server that warms up.
@@ -112,40 +113,6 @@ impl Generation {
     fn peak(&self) -> Option<u64> {
         self.looks.iter().map(|it| it.own).max()
     }
-}
-
-/// The facts: what the clients were told against what is on record.
-fn judge(book: &Book, record: &Record) {
-    assert_eq!(book.others, Vec::<String>::new(), "answers of another sort");
-    assert_eq!(record.faults, Vec::<String>::new(), "the record contradicts itself");
-    assert_eq!(record.open.iter().collect::<Vec<_>>(), Vec::<&String>::new(), "executions without an end");
-    for (key, executions) in &record.completed {
-        assert_eq!(executions.len(), 1, "{key} completed twice: {executions:?}");
-    }
-    for (key, said) in &book.keys {
-        let completed = record.completed.get(key).map_or(&[][..], |it| it);
-        let ran: Vec<&str> = said.iter().filter_map(Said::ran).collect();
-        let outputs: Vec<_> = said.iter().map(Said::output).collect();
-        assert!(outputs.iter().all(|it| *it == outputs[0]), "{key} was told different things: {said:?}");
-        if outputs[0].is_none() {
-            assert_eq!(completed, &[] as &[String], "{key} is unknown to its caller and completed on record");
-            continue;
-        }
-        assert_eq!(completed.len(), 1, "{key} was acknowledged and is not on record: {said:?}");
-        assert!(ran.len() <= 1 && ran.iter().all(|it| *it == completed[0]), "{key}: {said:?} but {completed:?}");
-        for replay in said.iter().filter_map(Said::replayed) {
-            let original = record.replays.get(replay);
-            assert_eq!(original, completed.first(), "{key}: replay {replay} is of another execution, or not on record");
-        }
-    }
-    let lost = |all: &[String], on_record: &std::collections::HashSet<String>| {
-        all.iter().filter(|it| !on_record.contains(*it)).cloned().collect::<Vec<_>>()
-    };
-    assert_eq!(lost(&book.reads, &record.reads), Vec::<String>::new(), "reads that are not on record");
-    assert_eq!(lost(&book.refused, &record.denied), Vec::<String>::new(), "refusals that are not on record");
-    let count = |what: &str| book.keys.keys().filter(|it| it.starts_with(what)).count();
-    assert!(count("refund") > 0 && count("message") > 0, "there was no load");
-    assert!(!book.reads.is_empty() && !book.refused.is_empty(), "there was no load");
 }
 
 /// The later half of the figures is not above the earlier half.
