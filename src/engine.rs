@@ -117,6 +117,12 @@ impl<C: Send + Sync + 'static> Engine<C> {
         PolicySets { core: Arc::clone(&self.core), identity, via, issuer: None }
     }
 
+    /// What operators count, in the Prometheus text format (version 0.0.4): for an application that serves no HTTP API of
+    /// ours. Names of capabilities are in it, and it reads the store: for scrapes, not for every call.
+    pub async fn metrics(&self) -> String {
+        self.core.metrics().await
+    }
+
     /// The hash of the policy set that this process decides by.
     pub fn policy_hash(&self) -> String {
         self.core.policies.current().set.hash().to_string()

@@ -66,10 +66,8 @@ pub struct LogTree {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogReaders {
     /// Checkpoints and hashes are for everybody.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for the HTTP API"))]
     pub(crate) everybody: bool,
     /// Whose members may read the entries of all tenants, if policy lets them read the trail.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for the HTTP API"))]
     pub(crate) tenant: Option<String>,
 }
 

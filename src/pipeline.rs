@@ -51,7 +51,6 @@ pub(crate) struct Tallies {
 
 impl Tallies {
     /// In numbers, with the outbox of every process beside them.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "metrics are read over HTTP"))]
     pub(crate) fn beside(&self, outbox: Option<[i64; 2]>) -> Beside {
         let number = |it: &AtomicU64| it.load(Ordering::Relaxed);
         let worker = &self.worker;

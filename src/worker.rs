@@ -29,6 +29,7 @@ const AT_ONCE: usize = 8;
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a call has from its resume to its begin.
+#[cfg(feature = "http")]
 const BEGINNING: Duration = Duration::from_secs(10);
 
 /// Between tries of what did not run for a reason that may pass: doubling from the first to the second.

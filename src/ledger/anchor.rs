@@ -114,6 +114,7 @@ impl Anchor {
         }
     }
 
+    #[cfg_attr(not(feature = "http"), expect(clippy::unused_async, reason = "other anchors wait for others"))]
     async fn take(&self, note: &str) -> Result<(), AnchorError> {
         match &self.0 {
             Kind::File(path) => append(path, note).map_err(AnchorError::File),

@@ -124,6 +124,7 @@ pub(super) enum Op {
     /// Leaves one alone for a while.
     LayDown(Laid),
     /// What others are told of.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP part tells others"))]
     Outbox(Outbox),
     Ledger(Box<Ledger>),
     /// How far an export is.
@@ -164,15 +165,19 @@ pub(super) enum Answer {
     },
     Unresolved(Vec<Unresolved>),
     Picked(Vec<Picked>),
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP part tells others"))]
     Due(Vec<Due>),
     /// How many.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
     Letters(usize),
     Done,
     /// Whether the tree was as large as the operation says.
     Ledger(bool),
     /// Whether the cursor was where the operation says.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
     Exported(bool),
     /// How many comments were there.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
     Erased(usize),
     Retired,
 }

@@ -26,6 +26,7 @@ pub(crate) struct Subscriber {
 }
 
 /// What the outbox can be asked.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP part tells others"))]
 #[derive(Debug)]
 pub(crate) enum Outbox {
     /// These are all the webhooks there are.
@@ -50,6 +51,7 @@ pub(crate) struct Letters {
 }
 
 /// A notification that this process may try to deliver now.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP part tells others"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Due {
     /// Stays the same over attempts: the id of the event, or of the warning.
@@ -73,6 +75,7 @@ pub(crate) struct Settlement {
     pub(crate) fate: Fate,
 }
 
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP part tells others"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Taken, or not needed any more.

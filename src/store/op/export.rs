@@ -2,6 +2,7 @@
 //! on the way of a call.
 
 /// One step of a cursor. Doing one again is harmless: a cursor that was moved is found where it was to be.
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
 #[derive(Clone, Debug)]
 pub(crate) enum Export {
     /// Begins behind this event, unless there is one of this name.
