@@ -46,9 +46,9 @@ async fn a_lost_reply_or_a_lost_commit_erases_once_and_says_so_once() {
         let found = bench.store.log().comments(None, ("", ""), 9).await.unwrap();
         assert_eq!(found, [(approval.to_string(), "[null,\"priya\"]".to_owned())]);
         if lose {
-            bench.probe.lose_commits(1)
+            bench.probe.lose_commits(1);
         } else {
-            bench.probe.lose_replies(1)
+            bench.probe.lose_replies(1);
         }
         let erase = Erase { comments: found, by: "cli:ada".into() };
         assert_eq!(bench.store.erase(erase.clone()).await.unwrap(), 1);
