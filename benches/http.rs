@@ -229,7 +229,7 @@ fn request(address: SocketAddr, capability: &str) -> Vec<u8> {
 
 /// The API over an engine, with Dana's token.
 async fn serve(engine: &Engine, servers: &mut JoinSet<()>) -> Result<SocketAddr, Failure> {
-    let sha256: String = Sha256::digest("bench-token").iter().map(|it| format!("{it:02x}")).collect();
+    let sha256 = Sha256::digest("bench-token").iter().fold(String::new(), |text, it| format!("{text}{it:02x}"));
     let settings: AuthSettings = serde_json::from_value(json!({"tokens": [
         {"name": "dana", "sha256": sha256, "id": "dana", "kind": "user", "tenant": "acme", "roles": ["support"]},
     ]}))?;

@@ -113,8 +113,8 @@ impl Client {
             tokio::time::sleep(PAUSE).await;
         }
         self.settle().await;
-        let step = (self.book.keys.len() / REPEATS).max(1);
-        let again: Vec<String> = self.book.keys.keys().step_by(step).cloned().collect();
+        let every = (self.book.keys.len() / REPEATS).max(1);
+        let again: Vec<String> = self.book.keys.keys().step_by(every).cloned().collect();
         self.owed.extend(again.into_iter().map(|it| (Instant::now(), it)));
         self.settle().await;
         self.book

@@ -85,15 +85,17 @@ fn good() -> (Book, Record) {
     (book, record)
 }
 
+type Breaks = fn(&mut Book, &mut Record);
+
 #[test]
 fn each_promise_that_is_broken_is_found() {
-    let found = |breaks: fn(&mut Book, &mut Record)| {
+    let found = |breaks: Breaks| {
         let (mut book, mut record) = good();
         breaks(&mut book, &mut record);
         faults(&book, &record)
     };
     assert_eq!(found(|_, _| ()), [""; 0]);
-    let cases: [(fn(&mut Book, &mut Record), &str); 13] = [
+    let cases: [(Breaks, &str); 13] = [
         (|_, it| it.completed.retain(|it, _| it != "message-1"), "message-1 was acknowledged, and is not on record"),
         (|_, it| it.completed.get_mut("refund-1").unwrap().push("x".into()), "refund-1 completed 2 times"),
         (
