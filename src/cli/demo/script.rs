@@ -197,7 +197,7 @@ pub(super) const SCENES: [Scene; 19] = [
         tale: "An old order is in the archive, and the archive does not answer.",
         act: call("dana", "orders.get", r#"{"orderId": "ord_13"}"#),
         expect: Expect::Silent(ErrorCode::ExecutionFailed, "The operation failed."),
-        moral: "The handler's error named a host and a password. It is in the log, and nowhere else.",
+        moral: "The handler's error named a host and a password. The engine wrote neither of them anywhere: only the application knows what may be written down.",
     },
     Scene {
         name: "timeout",
