@@ -1,8 +1,8 @@
 //! The HTTP API: authenticates the transport, makes the identity, hands over JSON *text*, and translates outcomes.
 //! It decides nothing: every call goes through [`crate::Gateway`], which knows the surface as `http`.
 //!
-//! A request meets, in this order: the accept loop with its limits ([`serve`]), the guard ([`guard`]: Host, Origin, sizes,
-//! how many at once), its credential ([`asking`]), its body ([`body`]), and one function of one resource.
+//! A request meets, in this order: the accept loop with its limits (`serve`), the guard (`guard`: Host, Origin, sizes,
+//! how many at once), its credential (`asking`), its body (`body`), and one function of one resource.
 
 mod approvals;
 mod asking;
