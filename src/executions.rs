@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::actor::Identity;
 use crate::audit::{AuditEvent, EventKind, ReconciledBy};
+use crate::caller::{Call, JsonInput};
 use crate::clock::Timestamp;
-use crate::deciding::{Standing, actor_of, standing};
+use crate::deciding::{Standing, actor_of, opened, standing};
 use crate::invocation::AgentInvocationInfo;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::Core;
@@ -16,10 +18,12 @@ use crate::policies::Loaded;
 use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
+use crate::stage::policy::Permit;
 use crate::stage::redaction::Stored;
-use crate::store::op::{End, ExecutionRecord, Reconcile};
+use crate::stage::{Stage, actor, exposure, policy, redaction, schema};
+use crate::store::op::{End, ExecutionRecord, HolderState, Reconcile};
 use crate::store::{EventFilter, Readers, StoreError};
-use crate::trail::{hashed, is_locator};
+use crate::trail::{Trail, hashed, is_locator};
 use crate::{ApprovalId, CapabilityId, ExecutionId, Output};
 
 /// Executions as one party sees them.
@@ -241,6 +245,42 @@ pub(crate) async fn execution_views(
 }
 
 impl Core {
+    /// What an execution answered, if its stored request passes stages 3 to 7 today (EXE-11). Nothing of this is on record:
+    /// it is a look, and runs nothing.
+    pub(crate) async fn output_today(
+        &self,
+        identity: &Identity,
+        record: &ExecutionRecord,
+    ) -> Result<Option<Output>, Rejection> {
+        let (Some(slot), Some(approval)) = (&record.slot, &record.approval) else { return Ok(None) };
+        let holder = self.store.holder(slot).await?.filter(|it| it.execution == record.id);
+        let completed = holder.filter(|it| it.state == HolderState::Completed).and_then(|it| it.outcome);
+        let request = self.store.approval(approval).await?;
+        let input = request.and_then(|it| opened(&it, &self.store).ok());
+        let (Some(text), Some(input)) = (completed, input) else { return Ok(None) };
+        let call = Call {
+            execution: record.id.clone(),
+            identity: Arc::new(identity.clone()),
+            capability: Some(record.capability.as_str().into()),
+            input: JsonInput::text(input),
+            key: None,
+            correlation: None,
+            presented: None,
+            cancel: CancellationToken::new(),
+        };
+        let mut trail = Trail::open(&self.clock, &self.ids, None, &record.id, identity);
+        self.store.active().await?; // whoever lost the right since this process last heard has lost it
+        let policies = self.ruling().await;
+        self.check_active(&policies)?;
+        let permit = async {
+            let identified = actor::require(trail.at(Stage::Actor), call)?;
+            let exposed = exposure::find(trail.at(Stage::Resolve), identified, &self.registry, policies)?;
+            let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
+            policy::decide(trail.at(Stage::Policy), valid, &self.resources).await
+        };
+        Ok(permit.await.ok().and_then(|it: Permit| redaction::shown(&it, &text)))
+    }
+
     /// See [`execution_view`].
     pub(crate) async fn execution_view(&self, id: &str) -> Result<Option<ExecutionView>, StoreError> {
         execution_view(self.store.readers(), id).await

@@ -34,7 +34,6 @@ use crate::stage::{
     Output, Stage, actor, approval, exposure, handler, idempotency, output, policy, record, redaction, schema,
 };
 use crate::store::Store;
-use crate::store::op::{ExecutionRecord, HolderState};
 use crate::trail::{StageProbe, Trail, is_locator};
 use crate::{ApprovalId, Identity, telemetry};
 
@@ -269,42 +268,6 @@ impl Core {
         };
         // A closed tracker still spawns: refusing is up to us.
         if self.tasks.is_closed() { Err(Rejection::Unavailable("the engine shuts down")) } else { Ok(call) }
-    }
-
-    /// What an execution answered, if its stored request passes stages 3 to 7 today (EXE-11). Nothing of this is on record:
-    /// it is a look, and runs nothing.
-    pub(crate) async fn output_today(
-        &self,
-        identity: &Identity,
-        record: &ExecutionRecord,
-    ) -> Result<Option<Output>, Rejection> {
-        let (Some(slot), Some(approval)) = (&record.slot, &record.approval) else { return Ok(None) };
-        let holder = self.store.holder(slot).await?.filter(|it| it.execution == record.id);
-        let completed = holder.filter(|it| it.state == HolderState::Completed).and_then(|it| it.outcome);
-        let request = self.store.approval(approval).await?;
-        let input = request.and_then(|it| opened(&it, &self.store).ok());
-        let (Some(text), Some(input)) = (completed, input) else { return Ok(None) };
-        let call = Call {
-            execution: record.id.clone(),
-            identity: Arc::new(identity.clone()),
-            capability: Some(record.capability.as_str().into()),
-            input: JsonInput::text(input),
-            key: None,
-            correlation: None,
-            presented: None,
-            cancel: CancellationToken::new(),
-        };
-        let mut trail = Trail::open(&self.clock, &self.ids, None, &record.id, identity);
-        self.store.active().await?; // whoever lost the right since this process last heard has lost it
-        let policies = self.ruling().await;
-        self.check_active(&policies)?;
-        let permit = async {
-            let identified = actor::require(trail.at(Stage::Actor), call)?;
-            let exposed = exposure::find(trail.at(Stage::Resolve), identified, &self.registry, policies)?;
-            let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
-            policy::decide(trail.at(Stage::Policy), valid, &self.resources).await
-        };
-        Ok(permit.await.ok().and_then(|it: Permit| redaction::shown(&it, &text)))
     }
 
     /// The approval that a resume names, if it is this caller's, open, and still what was bound.
