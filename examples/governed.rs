@@ -55,7 +55,7 @@ fn shop() -> EngineBuilder {
 }
 
 /// What was agreed to. `cargo run --example governed write` writes it anew, when a change is meant.
-const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/governed.snap");
+const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/governed.json");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let written = std::env::args().any(|it| it == "write");

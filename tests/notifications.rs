@@ -284,6 +284,7 @@ async fn a_webhook_gets_the_events_and_tenants_that_it_names() {
     let decided = app.approvals(paul).reject(&id, "manager").await.unwrap();
     assert_eq!(decided.status, ApprovalState::Rejected);
     assert_eq!(code(&app.on_behalf_of(omar()).invoke("act.read", act("ok")).await), "-"); // a read leaves no record
+    settled(&app).await; // the deadline that comes next would end an attempt that is on its way
     let call = app.on_behalf_of(omar()).invoke("act.write", act("hang")).start();
     app.expire().await;
     assert_eq!(code(&call.await), "TIMEOUT");
@@ -299,6 +300,7 @@ async fn a_webhook_gets_the_events_and_tenants_that_it_names() {
         })
         .collect();
     told.sort();
+    told.dedup(); // at least once
     assert_eq!(
         told,
         [
