@@ -15,7 +15,7 @@ pub(crate) use self::deliver::Tally;
 pub use self::settings::{NotificationSettings, WebhookSettings};
 
 #[cfg(feature = "cli")]
-pub(crate) use self::sign::{Keys, key};
+pub(crate) use self::sign::{Keys, PREFIX, decoded, key};
 
 use self::deliver::{Deliverer, LIMIT};
 use self::webhook::Webhook;

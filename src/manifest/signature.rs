@@ -1,44 +1,29 @@
 //! Signatures of calls as Standard Webhooks has them: HMAC-SHA256 over `id.timestamp.body`, in `webhook-signature`.
 
-use std::fmt;
-
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use hmac::{Hmac, Mac as _};
-use sha2::Sha256;
-
-/// How a secret may begin.
-const PREFIX: &str = "whsec_";
+use crate::notifications::{Keys, PREFIX, decoded};
 
 /// The key that an endpoint checks calls by. `Debug` does not show it.
-#[derive(Clone)]
-pub(super) struct Key(Hmac<Sha256>);
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
-    }
-}
+#[derive(Clone, Debug)]
+pub(super) struct Key(Keys);
 
 impl Key {
     /// Takes 24 to 64 bytes in Base64, with or without `whsec_` before them.
     pub(super) fn parse(secret: &str) -> Option<Self> {
-        let bytes = BASE64_STANDARD.decode(secret.strip_prefix(PREFIX).unwrap_or(secret)).ok()?;
-        let mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(&bytes).ok()?;
-        (24..=64).contains(&bytes.len()).then_some(Self(mac))
+        let key = decoded(secret.strip_prefix(PREFIX).unwrap_or(secret))?;
+        Some(Self(Keys::new(vec![key])))
     }
 
     /// The value of `webhook-signature`. `id` holds no full stop.
     pub(super) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
-        let mut mac = self.0.clone();
-        mac.update(format!("{id}.{seconds}.").as_bytes());
-        mac.update(body);
-        format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
+        self.0.sign(id, seconds, body)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+
     use super::*;
 
     #[test]

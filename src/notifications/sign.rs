@@ -10,12 +10,19 @@ use sha2::Sha256;
 
 use crate::secret::Secret;
 
+/// How a secret begins.
+pub(crate) const PREFIX: &str = "whsec_";
+
 /// What Standard Webhooks demand of a key, in bytes.
 const KEY: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// The key of a secret: `whsec_` and base64.
 pub(crate) fn key(secret: &Secret) -> Option<Vec<u8>> {
-    let text = secret.reveal().strip_prefix("whsec_")?;
+    decoded(secret.reveal().strip_prefix(PREFIX)?)
+}
+
+/// A key in base64, if it is as long as it has to be.
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(text).ok().filter(|it| KEY.contains(&it.len()))
 }
 
@@ -35,12 +42,13 @@ impl Keys {
     }
 
     /// The value of `webhook-signature`: `v1,BASE64` for each key, with blanks between.
-    pub(crate) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
+    pub(crate) fn sign(&self, id: &str, seconds: i64, body: impl AsRef<[u8]>) -> String {
         let mut signatures = String::new();
         for key in &self.0 {
             // Any length of key will do: RFC 2104, section 2.
             let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { continue };
-            mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+            mac.update(format!("{id}.{seconds}.").as_bytes());
+            mac.update(body.as_ref());
             let blank = if signatures.is_empty() { "" } else { " " };
             let signature = BASE64_STANDARD.encode(mac.finalize().into_bytes());
             let _ = write!(signatures, "{blank}v1,{signature}"); // into a String: cannot fail
