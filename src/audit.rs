@@ -373,6 +373,21 @@ pub enum EventKind {
     PolicyShadowDifference { active: PolicyView, candidate: PolicyView, candidate_hash: String },
     #[serde(rename = "auth.failed")]
     AuthFailed { count: u64, reason: String },
+    #[serde(rename = "audit.detached")]
+    AuditDetached {
+        /// The last event that had left before.
+        after: i64,
+        /// The name of the file that has what left.
+        archive: String,
+        /// Who sat there, `cli:ada`.
+        by: String,
+        /// `sha256:` and that of the file.
+        digest: String,
+        /// The root of the tree of everything up to `through`, as a checkpoint has it.
+        root: String,
+        /// The last event that may leave.
+        through: i64,
+    },
 }
 
 impl EventKind {
@@ -402,6 +417,7 @@ impl EventKind {
             Self::PolicyRefused { .. } => "policy.refused",
             Self::PolicyShadowDifference { .. } => "policy.shadow_difference",
             Self::AuthFailed { .. } => "auth.failed",
+            Self::AuditDetached { .. } => "audit.detached",
         }
     }
 
@@ -430,7 +446,8 @@ impl EventKind {
             | Self::PolicyLoaded { .. }
             | Self::PolicyRefused { .. }
             | Self::PolicyShadowDifference { .. }
-            | Self::AuthFailed { .. } => false,
+            | Self::AuthFailed { .. }
+            | Self::AuditDetached { .. } => false,
         }
     }
 }

@@ -10,7 +10,7 @@ mod webhook;
 
 use std::io::{self, Write};
 
-pub(crate) use self::beside::{Checkpoints, public_key};
+pub(crate) use self::beside::{Checkpoints, beside};
 pub(crate) use self::file::FileSink;
 pub(crate) use self::form::Form;
 pub(crate) use self::webhook::Webhook;
@@ -45,6 +45,9 @@ pub(crate) enum ExportError {
     /// The database cannot be read or written now.
     #[error("the database is not available")]
     Store(#[from] StoreError),
+    /// What was to go out has left the database.
+    #[error("events up to {0} have left the database")]
+    Detached(i64),
     /// A row of the log has no event in it.
     #[error("event {0} is no event")]
     NoEvent(i64),
@@ -145,6 +148,7 @@ impl Exporter<'_> {
         let mut count = 0;
         loop {
             let rows = self.log.exported(self.at, self.until, self.portion).await?;
+            self.check_beginning(rows.first().map(|it| it.0)).await?;
             let Some(batch) = self.batch(rows)? else { return Ok(count) };
             if let Err(error) = self.sink.take(self.form, &batch).await {
                 self.stopped(&error).await?;
@@ -152,6 +156,16 @@ impl Exporter<'_> {
             }
             self.advance(batch.last).await?;
             count += u64::try_from(batch.lines.len()).unwrap_or(0);
+        }
+    }
+
+    /// Never a silent gap: what has left is in an archive, and not in this export.
+    async fn check_beginning(&self, first: Option<i64>) -> Result<(), ExportError> {
+        match first {
+            Some(first) if first > self.at + 1 && self.log.detached().await? >= first - 1 => {
+                Err(ExportError::Detached(first - 1))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

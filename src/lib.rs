@@ -62,6 +62,8 @@ mod redact;
 mod registry;
 mod rejection;
 mod resource;
+#[cfg(feature = "cli")]
+mod retention;
 mod schema;
 #[cfg(feature = "http")]
 mod secret;

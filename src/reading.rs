@@ -68,6 +68,10 @@ pub struct AuditPage {
     pub next: Option<i64>,
     /// How far the log was read.
     pub up_to: i64,
+    /// Events up to this place have left the log for an archive, so that the page begins behind it; absent where it was to
+    /// begin behind it anyway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detached: Option<i64>,
 }
 
 /// An event as it is stored, byte for byte, and its place in the log.
@@ -201,6 +205,9 @@ impl Core {
     /// A bounded look at the log, from `filter.after_seq` on.
     pub(crate) async fn page(&self, mut filter: EventFilter, limit: usize) -> Result<AuditPage, StoreError> {
         let (began, end) = (self.clock.monotonic(), self.store.end().await?);
+        let first = self.store.log().first().await?.unwrap_or(1);
+        let detached = (filter.after_seq < first - 1).then_some(first - 1);
+        filter.after_seq = filter.after_seq.max(first - 1);
         let window = if filter.execution.is_some() { i64::MAX } else { WINDOW }; // which has an index
         let (mut events, mut bytes) = (Vec::new(), 0);
         loop {
@@ -214,14 +221,14 @@ impl Core {
             for (seq, body) in found {
                 bytes += body.len();
                 if bytes > MAX_PAGE && !events.is_empty() {
-                    return Ok(page(events, end));
+                    return Ok(page(events, end, detached));
                 }
                 events.push(StoredEvent { seq, body });
             }
             let is_late = self.clock.monotonic().since(began) > PATIENCE;
             if is_full || is_late || filter.after_seq >= end {
                 let up_to = filter.after_seq;
-                return Ok(AuditPage { events, next: (up_to < end).then_some(up_to), up_to });
+                return Ok(AuditPage { events, next: (up_to < end).then_some(up_to), up_to, detached });
             }
         }
     }
@@ -235,9 +242,9 @@ impl Core {
 }
 
 /// A page that was cut behind its last event.
-fn page(events: Vec<StoredEvent>, end: i64) -> AuditPage {
+fn page(events: Vec<StoredEvent>, end: i64, detached: Option<i64>) -> AuditPage {
     let up_to = events.last().map_or(0, |it| it.seq);
-    AuditPage { events, next: (up_to < end).then_some(up_to), up_to }
+    AuditPage { events, next: (up_to < end).then_some(up_to), up_to, detached }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(crate) mod outbox;
 mod probe;
 mod read;
 mod record;
+#[cfg(feature = "cli")]
+mod retain;
 mod seal;
 mod sql;
 #[cfg(test)]
@@ -44,6 +46,8 @@ pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
 pub(crate) use self::read::{EventFilter, Figures, LogReader, Readers};
+#[cfg(feature = "cli")]
+pub(crate) use self::retain::Detachment;
 pub(crate) use self::seal::SealError;
 
 use self::job::{Answer, Ending, Op, Ready, SeenRow};

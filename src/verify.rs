@@ -5,6 +5,7 @@
 //! hide another.
 
 mod align;
+mod archive;
 mod columns;
 mod database;
 mod export;
@@ -16,6 +17,10 @@ mod report;
 mod walk;
 
 pub use self::database::database;
+#[cfg(feature = "cli")]
+pub(crate) use self::database::standing;
+#[cfg(feature = "cli")]
+pub(crate) use self::export::event_of;
 pub use self::export::export;
 pub use self::given::{Given, GivenError};
 pub use self::proof::{Proved, proof};
@@ -54,7 +59,7 @@ pub enum VerifyError {
     /// The database cannot be read.
     #[error("the database cannot be read")]
     Store(#[source] crate::BoxError),
-    /// The export cannot be read.
+    /// The export or an archive cannot be read.
     #[error("the export cannot be read")]
     Io(#[from] std::io::Error),
     /// It is no proof in the form of C2SP tlog-proof.

@@ -25,6 +25,7 @@ mod policy_prove;
 mod policy_schema;
 mod policy_test;
 mod remote;
+mod retain;
 mod serve;
 mod story;
 mod token;

@@ -71,6 +71,17 @@ pub(crate) fn anchor(database: &Path) -> PathBuf {
     PathBuf::from(format!("{}.checkpoints", database.display()))
 }
 
+/// The kit's sealing key in a file, where commands look for it.
+pub(crate) fn seal(database: &Path) {
+    let path = PathBuf::from(format!("{}.key", database.display()));
+    std::fs::write(&path, hex(&countersign::testing::KEY)).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
 /// What an auditor has who trusts a key and has access to the anchor.
 pub(crate) fn auditor(key: &LogKey, database: &Path) -> Given {
     let anchored = std::fs::read_to_string(anchor(database)).unwrap_or_default();
@@ -92,7 +103,7 @@ pub(crate) fn told(report: &Report) -> Vec<String> {
 }
 
 /// The triggers that stand in a forger's way, who owns the file.
-pub(crate) const TRIGGERS: [&str; 10] = [
+pub(crate) const TRIGGERS: [&str; 13] = [
     "audit_event_no_update",
     "audit_event_no_delete",
     "audit_head_forward",
@@ -103,6 +114,9 @@ pub(crate) const TRIGGERS: [&str; 10] = [
     "ledger_tile_no_delete",
     "ledger_checkpoint_no_update",
     "ledger_checkpoint_no_delete",
+    "detachment_forward",
+    "detachment_no_update",
+    "detachment_no_delete",
 ];
 
 /// A database file in the hands of a forger.

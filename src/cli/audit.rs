@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::open::{Database, Records, Session};
 use super::place::Where;
 use super::remote::{Asked, Server};
-use super::screen::Answer;
+use super::screen::{Answer, HINT};
 use crate::builder::Role;
 use crate::policy::ManageAction;
 use crate::rejection::Rejection;
@@ -52,9 +52,11 @@ async fn list(args: &AuditList) -> Result<Answer, Failure> {
         }
     };
     Ok(match listed {
-        Ok(events) if events.is_empty() => Answer::list(&[Value::Null; 0], "There are no such events.\n"),
-        Ok(events) => {
-            let text = shown(&events) + &more(&events, args.limit);
+        Ok((events, left)) if events.is_empty() => {
+            Answer::list(&[Value::Null; 0], format!("There are no such events.\n{}", gone(left)))
+        }
+        Ok((events, left)) => {
+            let text = shown(&events) + &gone(left) + &more(&events, args.limit);
             let json: Vec<_> = events.iter().map(|(seq, body)| numbered(*seq, body)).collect();
             Answer::list(&json, text)
         }
@@ -62,21 +64,30 @@ async fn list(args: &AuditList) -> Result<Answer, Failure> {
     })
 }
 
-/// With an actor: what policy lets it read, of its own tenant. Without: everything, for the operator.
+/// Never a silent gap.
+fn gone(left: Option<i64>) -> String {
+    left.map(|it| format!("{HINT}events up to {it} have left the database:{HINT:#} `audit retain status`\n"))
+        .unwrap_or_default()
+}
+
+/// With an actor: what policy lets it read, of its own tenant. Without: everything, for the operator. And up to where events
+/// have left, as [`read`] says.
 async fn listed_here(
     db: &str,
     args: &AuditList,
     mut filter: EventFilter,
     limit: usize,
-) -> Result<Asked<Vec<Event>>, Failure> {
+) -> Result<Asked<(Vec<Event>, Option<i64>)>, Failure> {
     let log = match Log::open(db, args.who.actor.as_deref(), &args.place).await? {
         Ok(log) => log,
         Err(error) => return Ok(Err(error)),
     };
     filter.tenant = log.tenant();
-    let events = log.records.readers().events(&filter, limit).await;
+    let readers = log.records.readers();
+    let (events, first) = (readers.events(&filter, limit).await, readers.log().first().await);
     log.records.close().await;
-    Ok(events.map_err(|it| Rejection::from(it).face()))
+    let left = first.map(|it| it.map(|it| it - 1).filter(|it| *it > filter.after_seq));
+    Ok(events.and_then(|it| Ok((it, left?))).map_err(|it| Rejection::from(it).face()))
 }
 
 /// A log that may be read.
@@ -144,6 +155,8 @@ struct Page {
     events: Vec<Box<RawValue>>,
     #[serde(default)]
     next: Option<i64>,
+    #[serde(default)]
+    detached: Option<i64>,
 }
 
 async fn page(
@@ -158,25 +171,27 @@ async fn page(
     server.get(&["v1", "audit", "events"], &query).await
 }
 
-/// So many events of a server's log, in as many pages as it takes.
+/// So many events of a server's log, in as many pages as it takes; and up to where they have left it, if that is behind
+/// where they were to begin.
 async fn read(
     server: &Server,
     query: &[(&'static str, Option<String>)],
     mut after: i64,
     limit: usize,
-) -> Result<Asked<Vec<Event>>, Failure> {
-    let mut events = Vec::new();
+) -> Result<Asked<(Vec<Event>, Option<i64>)>, Failure> {
+    let (mut events, mut left) = (Vec::new(), None);
     loop {
         let page = match page(server, query, after, (limit - events.len()).min(PAGE)).await? {
             Ok(page) => page,
             Err(error) => return Ok(Err(error)),
         };
+        left = left.or(page.detached);
         events.extend(page.events.iter().filter_map(|it| event(it.get())));
         match page.next {
             Some(next) if next > after && events.len() < limit => after = next,
             Some(_) | None => {
                 events.truncate(limit);
-                return Ok(Ok(events));
+                return Ok(Ok((events, left)));
             }
         }
     }

@@ -76,12 +76,13 @@ fn whole(text: &str) -> (usize, i64) {
     (end, size)
 }
 
-/// Writes the public key to `PATH.pub`. Whoever verifies should have it by another way.
+/// Writes a text to the path with this ending, so that at every moment it is the old one or the new one: the public key as
+/// `.pub` (whoever verifies should have it by another way), or what an export begins with as `.from`.
 ///
 /// # Errors
 /// If it cannot be written.
-pub(crate) fn public_key(export: &Path, text: &str) -> io::Result<PathBuf> {
-    let (path, next) = (with(export, ".pub"), with(export, ".pub.new"));
+pub(crate) fn beside(export: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
+    let (path, next) = (with(export, ending), with(export, &format!("{ending}.new")));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&next)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;

@@ -58,6 +58,12 @@ impl FileSink {
         }
     }
 
+    /// The hash that its last line states, which is one of [`Form::Ndjson`].
+    pub(crate) fn leaf(&self) -> Option<String> {
+        let value: serde_json::Value = serde_json::from_str(self.last.as_ref()?).ok()?;
+        value["leaf"].as_str().map(str::to_owned)
+    }
+
     /// Whether its last event is this one.
     pub(crate) fn ends_with(&self, form: Form, entry: &Entry, source: &str) -> bool {
         let (Some(line), Some(expected)) = (&self.last, form.line(entry, source)) else { return false };

@@ -73,7 +73,7 @@ impl Severity {
 type Row = (&'static str, Activity, Status, Severity);
 
 /// By the type of the event, in the order of `audit.rs`.
-const TYPES: [Row; 23] = [
+const TYPES: [Row; 24] = [
     ("capabilities.discovered", Activity::Read, Status::Success, Severity::Informational),
     ("capability.requested", Activity::Other, Status::Other, Severity::Informational),
     ("capability.denied", Activity::Other, Status::Failure, Severity::Low),
@@ -97,6 +97,7 @@ const TYPES: [Row; 23] = [
     ("policy.refused", Activity::Update, Status::Failure, Severity::Medium),
     ("policy.shadow_difference", Activity::Other, Status::Other, Severity::Informational),
     ("auth.failed", Activity::Other, Status::Failure, Severity::Medium),
+    ("audit.detached", Activity::Delete, Status::Success, Severity::Informational),
 ];
 
 /// The row of an event; of a type that is not known here, that it is not.

@@ -56,6 +56,9 @@ async fn tile(State(app): State<Arc<App>>, Path(path): Path<String>, asking: Ask
     if !tile.is_in(covered) {
         return Err(Transport::RouteNotFound.into());
     }
+    if tile.level.is_none() && tile.end() <= core.store.log().detached().await.map_err(unavailable)? {
+        return Err(Transport::RouteNotFound.into()); // below the minimum index: an archive has it
+    }
     let bytes = match tile.level {
         Some(level) => hashes_of(core, level, &tile).await?,
         None => entries_of(core, &tile).await?,

@@ -200,6 +200,9 @@ impl Follower {
         let page = page.inspect_err(|it| tracing::warn!(cause = it as &dyn std::error::Error, "a stream ends")).ok()?;
         (self.at, self.is_behind) = (page.up_to.max(self.at), page.next.is_some());
         let mut text = String::new();
+        if let Some(through) = page.detached {
+            frame(&mut text, through, "detached", &format!("{{\"through\":{through}}}"));
+        }
         match &self.shown {
             Shown::Events(_) => page.events.iter().for_each(|it| frame(&mut text, it.seq, kind_of(it), &it.text())),
             Shown::Approvals => {

@@ -140,6 +140,11 @@ impl TilePath {
         is_shortest.then_some(Self { level, place: number, width })
     }
 
+    /// The last event of a full one of entries.
+    pub(crate) fn end(&self) -> i64 {
+        i64::try_from(self.place.saturating_add(1).saturating_mul(256)).unwrap_or(i64::MAX)
+    }
+
     /// Whether a tree of this size has it.
     pub(crate) fn is_in(&self, size: u64) -> bool {
         let shift = 8 * u32::from(self.level.unwrap_or(0));

@@ -174,7 +174,8 @@ impl Data {
             | EventKind::PolicyLoaded { .. }
             | EventKind::PolicyRefused { .. }
             | EventKind::PolicyShadowDifference { .. }
-            | EventKind::AuthFailed { .. } => {}
+            | EventKind::AuthFailed { .. }
+            | EventKind::AuditDetached { .. } => {}
         }
     }
 

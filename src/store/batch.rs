@@ -12,6 +12,7 @@ mod ledger;
 mod outbox;
 mod pick;
 mod process;
+mod retain;
 
 use super::db::{Cell, Conn, row};
 use super::job::{Answer, Op, Ready, SeenRow};
@@ -83,6 +84,7 @@ pub(super) async fn perform(
     batch.ledger().await?;
     batch.export().await?;
     batch.erase().await?;
+    batch.retain().await?;
     batch.append();
     batch.keep_seen().await?;
     batch.outbox().await?;
@@ -160,6 +162,8 @@ impl<'a> Batch<'a> {
                 | Op::Ledger(_)
                 | Op::Export(_)
                 | Op::Erase(_)
+                | Op::Detach(_)
+                | Op::Purge { .. }
                 | Op::Retire { .. } => {}
             }
         }

@@ -54,6 +54,12 @@ impl Evidence {
         Ok(self.query(sql::HEADS, &[]).await?.pop())
     }
 
+    /// The last event that says how far the log was detached.
+    pub(crate) async fn detached(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let found: Vec<(Raw,)> = self.query(sql::EVIDENCE_DETACHED, &[]).await?;
+        Ok(found.into_iter().next().and_then(|it| it.0))
+    }
+
     /// Rows behind a place, in order.
     pub(crate) async fn rows(&mut self, after: i64, limit: i64) -> Result<Vec<RawRow>, StoreError> {
         self.query(sql::EVIDENCE, &values![after, limit]).await

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::op::{
-    Activate, Activated, Began, Begin, Decide, Decided, Erase, Export, File, Filed, Finish, Ledger, Reconcile, Seen,
-    Settled, Unresolved, Withdraw,
+    Activate, Activated, Began, Begin, Decide, Decided, Detach, Detached, Erase, Export, File, Filed, Finish, Ledger,
+    Reconcile, Seen, Settled, Unresolved, Withdraw,
 };
 use super::outbox::{Due, Laid, Outbox, Pick, Picked};
 use super::seal::Key;
@@ -133,6 +133,14 @@ pub(super) enum Op {
     /// Comments of approvers.
     #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
     Erase(Erase),
+    /// What an archive has.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
+    Detach(Box<Ready<Detach>>),
+    /// Deletes so many events of it.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
+    Purge {
+        limit: i64,
+    },
     /// Leaves in good order.
     Retire {
         instance: String,
@@ -179,6 +187,11 @@ pub(super) enum Answer {
     /// How many comments were there.
     #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
     Erased(usize),
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
+    Detached(Detached),
+    /// How many events are deleted.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "asked by commands"))]
+    Purged(usize),
     Retired,
 }
 
@@ -223,6 +236,8 @@ impl Op {
             | Self::Ledger(_)
             | Self::Export(_)
             | Self::Erase(_)
+            | Self::Detach(_)
+            | Self::Purge { .. }
             | Self::Retire { .. } => [None, None, None],
         }
     }
@@ -237,6 +252,8 @@ impl Op {
             | Self::Ledger(_)
             | Self::Export(_)
             | Self::Erase(_)
+            | Self::Detach(_)
+            | Self::Purge { .. }
             | Self::Retire { .. } => true,
             // What changes who is told of what must not meet what is told.
             Self::Outbox(it) => !matches!(it, Outbox::Claim { .. } | Outbox::Settle(_)),
@@ -337,7 +354,12 @@ impl Op {
             Self::Ledger(it) => it.each_text(look),
             Self::Export(it) => it.each_text(look),
             Self::Erase(it) => it.each_text(look),
-            Self::Sweep { .. } => {}
+            Self::Detach(it) => {
+                look(&it.what.archive);
+                look(&it.what.digest);
+                each_row(&it.events, look);
+            }
+            Self::Sweep { .. } | Self::Purge { .. } => {}
         }
     }
 }

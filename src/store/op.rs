@@ -6,12 +6,14 @@
 
 mod export;
 mod ledger;
+mod retain;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use self::export::{Erase, Export};
 pub(crate) use self::ledger::{Ledger, TileRow};
+pub(crate) use self::retain::{Detach, Detached, Need};
 use super::SealError;
 use crate::approval::{ApprovalState, Verdict};
 use crate::audit::{ApproverRef, AuditEvent, Envelope, ReconciledBy, Requirement};

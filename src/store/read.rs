@@ -97,6 +97,12 @@ impl Readers {
         self.pool.close().await;
     }
 
+    /// The log as such.
+    #[cfg(feature = "cli")]
+    pub(crate) fn log(&self) -> LogReader {
+        LogReader::of(self)
+    }
+
     pub(super) async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
         Ok(self.approvals_by(sql::APPROVAL, &values![id]).await?.pop())
     }

@@ -12,6 +12,7 @@ mod outbox;
 mod pick;
 mod policy;
 mod read;
+mod retain;
 mod seen;
 
 pub(super) use approval::{
@@ -54,6 +55,9 @@ pub(super) use read::{
     EVENTS_OF_APPROVALS, EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LAST, LOADED, PENDING, UNKNOWN,
 };
 #[cfg(feature = "cli")]
+pub(super) use retain::{CHECKPOINT_UP_TO, DETACHMENTS, FIRST_SINCE};
+pub(super) use retain::{DETACH, DETACHED, EVIDENCE_DETACHED, FIRST, NEEDED, PURGE_EVENTS};
+#[cfg(feature = "cli")]
 pub(super) use seen::SEEN_OF;
 pub(super) use seen::{ERASE_SEEN, INSERT_SEEN, SEEN};
 
@@ -86,6 +90,8 @@ pub(super) const ALL: &[Sql] = &[
     CONSUME,
     COPY_SAYS,
     DECISIONS,
+    DETACH,
+    DETACHED,
     DISABLE,
     DROP_COPIES,
     DROP_CURSOR,
@@ -122,12 +128,14 @@ pub(super) const ALL: &[Sql] = &[
     LAY_DOWN,
     LOCK_APPROVALS,
     MOVE_CURSOR,
+    NEEDED,
     OPEN_OF_CALL,
     PENDING_COUNTS,
     PICK,
     PROPOSAL,
     PROPOSE,
     PURGE,
+    PURGE_EVENTS,
     PUT_CURSOR,
     PUT_OFF,
     PUT_WEBHOOK,

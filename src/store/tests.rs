@@ -11,6 +11,7 @@ mod ledger;
 mod opening;
 mod outbox;
 mod policies;
+mod retain;
 mod sealing;
 mod seen;
 

@@ -3,6 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
+use serde::Deserialize;
+
+use super::archive::Archives;
 use super::columns::Checked;
 use super::given::{Given, Source, Start};
 use super::hash::{Hash, Tree, complete, from_hex};
@@ -33,6 +36,21 @@ pub async fn database(path: &Path, given: &Given, progress: Progress<'_>) -> Res
     report
 }
 
+/// What verification of an export goes on from, if that begins behind this checkpoint of the database: as
+/// [`Report::verified`] gives it. Nothing is verified but that the stored tree is the one that was signed.
+///
+/// # Errors
+/// If it is not.
+#[cfg(feature = "cli")]
+pub(crate) async fn standing(path: &Path, note: &str) -> Result<String, VerifyError> {
+    let given = Given::new().from(note).map_err(|_| VerifyError::NoStart("it is no checkpoint"))?;
+    let Some(start) = &given.start else { return Err(VerifyError::NoStart("it is no checkpoint")) };
+    let mut evidence = Evidence::open(path).await?;
+    let tree = start_at(&mut evidence, start).await;
+    evidence.close().await;
+    Ok(super::export::verified(&tree?, &start.note.whole))
+}
+
 async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) -> Result<Report, VerifyError> {
     let heads = evidence.heads().await?;
     let mut findings = Findings::default();
@@ -42,14 +60,16 @@ async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) ->
         None => Tree::default(),
     };
     let start = tree.size();
+    let mut left = Left::find(evidence, given, &mut findings).await?;
     let mut walk = Walk::new(marks, tree, findings).by_tree();
-    let mut tiles = Tiles { first: start, hashes: Vec::new(), end: None };
+    let mut tiles = Tiles::from(start);
     let total = heads.map_or(0, |it| u64::try_from(it.0).unwrap_or(0)).saturating_sub(start);
-    pass_rows(evidence, &mut walk, &mut tiles, (start, total), progress).await?;
+    pass_rows(evidence, &mut walk, &mut tiles, &mut left, (start, total), progress).await?;
     let end_of_rows = walk.last_row();
-    while let Some(hash) = tiles.at(walk.place(), evidence).await? {
-        walk.absent(hash);
+    while tiles.at(walk.place(), evidence).await?.is_some() {
+        vacant(evidence, &mut walk, &mut tiles, &mut left, 0).await?;
     }
+    check_archives(evidence, &mut walk.findings, &mut left).await?;
     let in_tiles = walk.place().min(tiles.end.unwrap_or(walk.place()));
     walk.finish(heads.map_or(0, |it| u64::try_from(it.0).unwrap_or(0)));
     check_heads(&mut walk, heads, end_of_rows, in_tiles);
@@ -60,7 +80,76 @@ async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) ->
             walk.findings.at_number(seq, FindingKind::Ends);
         }
     }
-    Ok(conclude(walk, given))
+    let detached = (left.through > start)
+        .then(|| report::Span { seq: report::number(start + 1), through: report::number(left.through) });
+    Ok(Report { detached, archived: left.archives.span(), ..conclude(walk, given) })
+}
+
+/// What has left the database.
+struct Left {
+    /// The last event that is allowed to be missing since it left.
+    through: u64,
+    archives: Archives,
+}
+
+impl Left {
+    /// What an event of the log says that left, and is not there any more, from the beginning of the log on.
+    async fn find(evidence: &mut Evidence, given: &Given, findings: &mut Findings) -> Result<Self, VerifyError> {
+        #[derive(Deserialize)]
+        struct Event {
+            data: Data,
+        }
+        #[derive(Deserialize)]
+        struct Data {
+            through: u64,
+        }
+        let said = evidence.detached().await?.and_then(|it| serde_json::from_slice::<Event>(&it).ok());
+        let first = evidence.rows(0, 1).await?.first().map_or(0, |it| u64::try_from(it.seq).unwrap_or(0));
+        let through = said.map_or(0, |it| it.data.through).min(first.saturating_sub(1));
+        Ok(Self { through, archives: Archives::open(&given.archives, findings)? })
+    }
+}
+
+/// What is known of the next place, which has no row; where nothing is, up to this one.
+async fn vacant(
+    evidence: &mut Evidence,
+    walk: &mut Walk,
+    tiles: &mut Tiles,
+    left: &mut Left,
+    before: u64,
+) -> Result<(), VerifyError> {
+    let place = walk.place() + 1;
+    let reference = tiles.at(walk.place(), evidence).await?;
+    let has_left = place <= left.through;
+    let archived = if has_left { left.archives.at(place, &mut walk.findings)? } else { None };
+    match (archived, reference) {
+        (Some(row), _) => walk.row(&row, reference),
+        (None, Some(hash)) if has_left && !left.archives.are_any() => walk.detached(hash),
+        (None, Some(hash)) => walk.absent(hash),
+        (None, None) if !has_left && tiles.end.is_some_and(|it| it <= walk.place()) => walk.gap(before.max(place)),
+        (None, None) => walk.gap(place),
+    }
+    Ok(())
+}
+
+/// What archives have beyond what left: it must be what the tree has.
+async fn check_archives(evidence: &mut Evidence, findings: &mut Findings, left: &mut Left) -> Result<(), VerifyError> {
+    let (mut tiles, mut last) = (Tiles::from(left.through), left.through);
+    while let Some((line, name)) = left.archives.next(findings)? {
+        if line.seq <= last {
+            continue; // another archive has it, too
+        }
+        if line.seq > last + 1 {
+            findings.range(last + 1, line.seq - 1, FindingKind::Missing, Some(name.clone()));
+        }
+        match tiles.at(line.seq - 1, evidence).await? {
+            Some(hash) if hash == line.hash => {}
+            Some(_) => findings.told(line.seq, FindingKind::Edited, name),
+            None => findings.told(line.seq, FindingKind::Inserted, name),
+        }
+        last = line.seq;
+    }
+    Ok(())
 }
 
 /// Every row with its reference.
@@ -68,6 +157,7 @@ async fn pass_rows(
     evidence: &mut Evidence,
     walk: &mut Walk,
     tiles: &mut Tiles,
+    left: &mut Left,
     (start, total): (u64, u64),
     progress: Progress<'_>,
 ) -> Result<(), VerifyError> {
@@ -85,24 +175,26 @@ async fn pass_rows(
         }
         let Some(page) = work.pop_front() else { return Ok(()) };
         for row in page.await.map_err(|_| VerifyError::Threads)? {
-            pass(evidence, walk, tiles, &row).await?;
+            pass(evidence, walk, tiles, left, &row).await?;
         }
         progress(walk.events, total);
     }
 }
 
-async fn pass(evidence: &mut Evidence, walk: &mut Walk, tiles: &mut Tiles, row: &Checked) -> Result<(), VerifyError> {
+async fn pass(
+    evidence: &mut Evidence,
+    walk: &mut Walk,
+    tiles: &mut Tiles,
+    left: &mut Left,
+    row: &Checked,
+) -> Result<(), VerifyError> {
     let place = u64::try_from(row.seq).unwrap_or(0);
     if place == 0 {
         walk.findings.at_number(row.seq, FindingKind::Inserted);
         return Ok(());
     }
     while walk.place() + 1 < place {
-        match tiles.at(walk.place(), evidence).await? {
-            Some(hash) => walk.absent(hash),
-            None if tiles.end.is_some_and(|it| it <= walk.place()) => walk.gap(place - 1),
-            None => walk.gap(walk.place() + 1),
-        }
+        vacant(evidence, walk, tiles, left, place - 1).await?;
     }
     let reference = tiles.at(walk.place(), evidence).await?;
     walk.row(row, reference);
@@ -119,6 +211,11 @@ struct Tiles {
 }
 
 impl Tiles {
+    /// From behind this place on.
+    fn from(start: u64) -> Self {
+        Self { first: start, hashes: Vec::new(), end: None }
+    }
+
     /// The hash of a leaf; `None` where the tree has none.
     async fn at(&mut self, index: u64, evidence: &mut Evidence) -> Result<Option<Hash>, VerifyError> {
         if self.end.is_some_and(|it| index >= it) {
@@ -316,7 +413,9 @@ pub(super) fn conclude(mut walk: Walk, given: &Given) -> Report {
     let uncovered =
         (last > covered).then(|| report::Span { seq: report::number(covered + 1), through: report::number(last) });
     let ok = findings.is_empty();
-    Report { ok, events, covered, uncovered, signatures: !given.keys.is_empty(), findings, more, verified }
+    let (detached, archived) = (None, None);
+    let signatures = !given.keys.is_empty();
+    Report { ok, events, covered, uncovered, detached, archived, signatures, findings, more, verified }
 }
 
 impl From<StoreError> for VerifyError {

@@ -89,7 +89,7 @@ fn take(walk: &mut Walk, ended: &mut HashSet<Hash>, bytes: &[u8]) {
 }
 
 /// A line, if it is one in its one spelling: place, event, and its hash if that is stated.
-fn entry(line: &[u8]) -> Option<(u64, Cow<'_, [u8]>, Option<Hash>)> {
+pub(super) fn entry(line: &[u8]) -> Option<(u64, Cow<'_, [u8]>, Option<Hash>)> {
     let text = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     if let Some((digits, members)) = text.strip_prefix("{\"seq\":").and_then(|it| it.split_once(',')) {
         let seq = digits.parse().ok().filter(|it: &u64| *it > 0 && it.to_string() == digits)?;
@@ -103,6 +103,21 @@ fn entry(line: &[u8]) -> Option<(u64, Cow<'_, [u8]>, Option<Hash>)> {
     (is_plain && seq > 0).then_some((seq, Cow::Borrowed(event.get().as_bytes()), Some(hash)))
 }
 
+/// The text of an event of an export, as it was recorded; `None` if it is not in there.
+///
+/// # Errors
+/// If the export cannot be read.
+#[cfg(feature = "cli")]
+pub(crate) fn event_of(export: impl BufRead, seq: i64) -> std::io::Result<Option<String>> {
+    let mut lines = Lines(export);
+    while let Some(bytes) = lines.next()? {
+        if let Some((_, event, _)) = entry(&bytes).filter(|it| number(it.0) == seq) {
+            return Ok(String::from_utf8(event.into_owned()).ok());
+        }
+    }
+    Ok(None)
+}
+
 /// What the next verification goes on from: the tree's complete parts, and the checkpoint that vouches for them.
 pub(super) fn verified(tree: &Tree, note: &str) -> String {
     let mut text = format!("{VERIFIED}\n");
@@ -112,11 +127,11 @@ pub(super) fn verified(tree: &Tree, note: &str) -> String {
     text + "\n" + note
 }
 
-struct Lines<R>(R);
+pub(super) struct Lines<R>(pub(super) R);
 
 impl<R: BufRead> Lines<R> {
     /// The next line with its end; of one that is too long, its beginning.
-    fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+    pub(super) fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let read = std::io::Read::take(&mut self.0, MAX_LINE).read_until(b'\n', &mut line)?;
         Ok((read > 0).then_some(line))

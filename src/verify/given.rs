@@ -1,5 +1,7 @@
 //! What whoever verifies brings along: keys, earlier checkpoints, and where to go on from.
 
+use std::path::PathBuf;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
@@ -16,6 +18,8 @@ pub struct Given {
     pub(super) keys: Vec<PublicKey>,
     pub(super) notes: Vec<(Source, Note)>,
     pub(super) start: Option<Start>,
+    /// Files of events that left the database.
+    pub(super) archives: Vec<PathBuf>,
     /// Parts of files that are no notes, by file.
     pub(super) torn: Vec<(String, usize)>,
 }
@@ -102,6 +106,12 @@ impl Given {
     /// What an anchor has.
     pub fn anchor(mut self, name: &str, text: &str) -> Self {
         self.add(name, text, || Source::Anchor(name.to_owned()));
+        self
+    }
+
+    /// An archive: an export of events that left the database. With any, all that left must be in one.
+    pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
+        self.archives.push(path.into());
         self
     }
 

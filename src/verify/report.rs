@@ -94,6 +94,13 @@ pub struct Report {
     pub covered: u64,
     /// Events that are younger than the last checkpoint: nobody vouches for them yet.
     pub uncovered: Option<Span>,
+    /// Events that are not in the database any more: an archive has them, and what is known of them is their hashes. With
+    /// the archives, their events are checked like others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detached: Option<Span>,
+    /// Events that were read from archives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archived: Option<Span>,
     /// Whether signatures were checked: without a key they cannot be.
     pub signatures: bool,
     /// By place.

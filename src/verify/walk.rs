@@ -150,6 +150,15 @@ impl Walk {
         self.reach();
     }
 
+    /// The row of the next place has left the log, which still has its hash.
+    pub(super) fn detached(&mut self, reference: Hash) {
+        self.place += 1;
+        self.last_row = self.place;
+        self.rows.push(reference);
+        self.refer(Some(reference));
+        self.reach();
+    }
+
     /// Neither rows nor references up to this place.
     pub(super) fn gap(&mut self, through: u64) {
         self.findings.range(self.place + 1, through, FindingKind::Missing, None);

@@ -8,7 +8,7 @@ use countersign::{LogKey, LogTree, PolicySource, demo};
 use super::harness::{Answer, TestServer};
 
 /// A server whose log is signed, with so many calls on record.
-async fn server(tree: impl FnOnce(LogTree) -> LogTree, calls: u32) -> (TestServer, LogKey) {
+pub(super) async fn server(tree: impl FnOnce(LogTree) -> LogTree, calls: u32) -> (TestServer, LogKey) {
     let key = LogKey::generate("example.com/log").unwrap();
     let log = LogTree::new().key(key.clone()).every(u64::MAX, Duration::from_hours(24 * 365)).anchors([]);
     let server = TestServer::built(demo::builder().log_tree(tree(log)), |_| {}).await;
@@ -143,4 +143,51 @@ async fn who_counts_sees_how_far_the_log_is_signed_and_that_it_is_refused() {
     forger.leaves().await;
     assert!(server.app.engine().checkpoint().await.is_err());
     assert!(figure("refused").await > 0.5);
+}
+
+/// Lets 600 old events leave for an archive, by a command beside the server: those up to 512 are gone then.
+pub(super) async fn detach(server: &TestServer, key: &LogKey) {
+    let database = server.app.place().database();
+    let mut forger = crate::ledger::Forger::at(&database).await;
+    let (there,): (i64,) = sqlx::query_as("SELECT seq FROM audit_head").fetch_one(&mut forger.0).await.unwrap();
+    forger.records(600 - there).await;
+    forger.leaves().await;
+    assert_eq!(server.app.engine().checkpoint().await.unwrap().unwrap().size, 600);
+    crate::ledger::seal(&database);
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_countersign"));
+    command.current_dir(directory.path()).args(["audit", "retain", "--keep", "30d", "--archive", "a.ndjson"]);
+    command.args(["--key", key.public(), "--db", &format!("sqlite:{}", database.display())]);
+    let ran = command.output().await.unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[tokio::test]
+async fn of_what_has_left_there_are_hashes_and_no_entries_and_a_page_says_so() {
+    let (server, key) = server(|it| it.readers("acme"), 3).await;
+    detach(&server, &key).await;
+    for (path, status) in [
+        ("entries/000", 404),
+        ("entries/000.p/7", 404),
+        ("entries/001", 404),
+        ("entries/002.p/88", 200),
+        ("0/000", 200),
+        ("0/001", 200),
+        ("1/000.p/2", 200),
+    ] {
+        let answer = server.get("demo-priya", &format!("/v1/audit/log/tile/{path}")).await;
+        assert_eq!(answer.status, status, "{path}");
+    }
+    let page = server.get("demo-priya", "/v1/audit/events?after=7").await.json();
+    assert_eq!((&page["detached"], &page["events"][0]["seq"]), (&512.into(), &513.into()), "{page}");
+    let page = server.get("demo-priya", "/v1/audit/events?after=512").await.json();
+    assert_eq!((&page["detached"], &page["events"][0]["seq"]), (&serde_json::Value::Null, &513.into()), "{page}");
+    // The log goes on: from the tree, which has everything.
+    let called = server.invoke("demo-dana", "orders.get", &serde_json::json!({"orderId": "ord_42"})).await;
+    assert_eq!(called.status, 200);
+    let signed = server.app.engine().checkpoint().await.unwrap().unwrap();
+    assert!(signed.size > 601);
+    let given = Given::new().keys(key.public()).unwrap();
+    let report = verify::database(&server.app.place().database(), &given, &mut |_, _| {}).await.unwrap();
+    assert_eq!((report.findings, report.covered), (vec![], signed.size));
 }

@@ -227,3 +227,14 @@ async fn a_refused_refund_is_no_event_of_approvals() {
     let frame = reader.frame().await.unwrap();
     assert_eq!((frame.kind.as_str(), &frame.data["id"]), ("capability.approval_requested", &json!(id)));
 }
+
+#[tokio::test]
+async fn a_stream_that_was_to_begin_with_what_has_left_says_where_it_begins() {
+    let (server, key) = super::log::server(|it| it, 3).await;
+    super::log::detach(&server, &key).await;
+    let mut reader = Reader::of(&server, "demo-priya", &format!("{EVENTS}?after=5")).await;
+    assert_eq!(reader.frame().await.unwrap().id, 5);
+    let expected = Frame { id: 512, kind: "detached".into(), data: json!({"through": 512}) };
+    assert_eq!(reader.frame().await.unwrap(), expected);
+    assert_eq!(reader.frame().await.unwrap().id, 513);
+}

@@ -361,3 +361,37 @@ async fn erasing_an_approvers_comment_leaves_every_proof_valid() {
     let report = verified(&database, &auditor(&key, &database)).await;
     assert_eq!((told(&report), report.uncovered), (vec![], None));
 }
+
+#[tokio::test]
+async fn events_that_nobody_said_would_leave_are_missing_whatever_the_table_says() {
+    let mut original = Original::new().await;
+    let gone = "INSERT INTO detachment VALUES (300, 0, 'a', 'd', 0); DELETE FROM audit_event WHERE seq <= 256";
+    let expected: Vec<_> = (1..=256).map(|it| format!("{it} missing")).collect();
+    assert_eq!(original.after(gone).await, expected);
+}
+
+#[tokio::test]
+async fn of_a_log_that_was_detached_only_its_beginning_may_be_missing_and_its_hashes_may_not() {
+    let mut original = Original::new().await;
+    let body = event(706).replace("auth.failed", "audit.detached");
+    let body = body.replace(r#"{"count":706,"reason":"unknown_key"}"#, r#"{"after":0,"through":300}"#);
+    let said = format!(
+        "INSERT INTO audit_event (seq, id, tenant, type, terminal, at, body, leaf)
+         VALUES (706, 'evt-x706', 'acme', 'audit.detached', FALSE, 1767225600000000, '{body}', '{}');
+         UPDATE audit_head SET seq = 706;",
+        leaf(&body)
+    );
+    for (then, expected) in [
+        ("DELETE FROM audit_event WHERE seq <= 256", vec![]),
+        ("DELETE FROM audit_event WHERE seq <= 300", vec![]),
+        ("DELETE FROM audit_event WHERE seq <= 302", vec!["301 missing".to_owned(), "302 missing".to_owned()]),
+        ("DELETE FROM audit_event WHERE seq <= 256 OR seq = 258", vec!["258 missing".to_owned()]),
+        ("DELETE FROM audit_event WHERE seq = 5", vec!["5 missing".to_owned()]),
+    ] {
+        assert_eq!(original.after(&(said.clone() + then)).await, expected, "{then}");
+    }
+    let changed = "DELETE FROM audit_event WHERE seq <= 256;
+        UPDATE ledger_tile SET hashes = '00' || SUBSTR(hashes, 3) WHERE level = 0 AND place = 0";
+    let found = original.after(&(said + changed)).await;
+    assert!(found.contains(&"1..300 checkpoint".to_owned()), "{found:?}");
+}

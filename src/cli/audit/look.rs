@@ -78,6 +78,7 @@ fn gist(kind: &EventKind) -> String {
             format!("{} now, {} by the candidate", word(&active.outcome), word(&candidate.outcome))
         }
         EventKind::AuthFailed { reason, count } => format!("{reason}, {count} times"),
+        EventKind::AuditDetached { after, through, archive, .. } => format!("{}..{through} to {archive}", after + 1),
     }
 }
 

@@ -127,7 +127,7 @@ async fn last(
     loop {
         let after = (end - window).max(0);
         let mut events = match read(server, query, after, usize::MAX).await? {
-            Ok(events) => events,
+            Ok((events, _)) => events,
             Err(error) => return Ok(Err(error)),
         };
         events.retain(|it| it.0 <= end); // the rest comes over the stream

@@ -1,10 +1,12 @@
 //! Flags of the commands about the log as evidence.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::cli::args::Format;
+use crate::clock::Timestamp;
 use crate::export::Form;
 
 #[derive(Debug, Subcommand)]
@@ -19,6 +21,9 @@ pub(in crate::cli) enum LogCommand {
     /// Send the log elsewhere: in order, at least once, going on where it was
     #[command(after_help = EXPORT_HELP)]
     Export(Box<Export>),
+    /// Let old events leave the database for an archive that still verifies
+    #[command(after_help = RETAIN_HELP)]
+    Retain(Box<Retain>),
     /// The key that checkpoints are signed with
     Key(Key),
 }
@@ -34,6 +39,14 @@ disk, or a receiver answered 2xx. What is not taken holds up what comes behind i
 Beside a file of the form ndjson there are FILE.checkpoints and FILE.pub, for `audit verify --export FILE`.
 Batches for a receiver are signed as in Standard Webhooks, with the secret that the variable `CSGN_EXPORT_SECRET` holds.
 Exit codes: 0 everything went out, 1 something did not, 5 could not begin.";
+
+const RETAIN_HELP: &str = "\
+Events leave up to the last checkpoint before which all of them are old enough and nothing needs one: no export that is
+behind, no request that may still be decided or run, no execution whose end is not known, no notification that is due.
+Nothing is deleted before it is in the archive, log and archive verify, and an event says so; whatever ends the command,
+the same one goes on. The archive is what `audit export` writes, with FILE.checkpoints and FILE.pub beside it; it goes on
+where it ends, so that one file can have all that ever leaves. Keep it: `audit verify --archive FILE` reads it.
+Exit codes: 0 done, or nothing is old enough; 1 the log does not verify, or something holds what is old enough; 5 could not.";
 
 /// Which database.
 #[derive(Debug, Args)]
@@ -89,6 +102,9 @@ pub(in crate::cli) struct Verify {
     /// What an anchor has kept (default with a database: its path with `.checkpoints`, if that is there)
     #[arg(long = "anchor", value_name = "FILE")]
     pub(super) anchors: Vec<PathBuf>,
+    /// With a database: an archive of events that left it. With any, they are all to be in one
+    #[arg(long = "archive", value_name = "FILE", conflicts_with_all = ["export", "proof"])]
+    pub(super) archives: Vec<PathBuf>,
     /// Only what came after this: a checkpoint (with a database), or what --save wrote
     #[arg(long, value_name = "FILE")]
     pub(super) from: Option<PathBuf>,
@@ -106,11 +122,56 @@ pub(in crate::cli) struct Prove {
     pub(super) seq: i64,
     #[command(flatten)]
     pub(super) db: Db,
+    /// The archive that has the event, if it has left the database
+    #[arg(long, value_name = "FILE")]
+    pub(super) archive: Option<PathBuf>,
     /// Where to (default: standard output)
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(group(ArgGroup::new("age").args(["before", "keep"]).required(true)))]
+pub(in crate::cli) struct Retain {
+    #[command(subcommand)]
+    pub(super) command: Option<RetainCommand>,
+    #[command(flatten)]
+    pub(super) db: Db,
+    /// Events from before this day or instant leave, UTC
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::args::time)]
+    pub(super) before: Option<Timestamp>,
+    /// Events that are older leave: `365d`, at least `1d`
+    #[arg(long, value_name = "DURATION", value_parser = age)]
+    pub(super) keep: Option<Duration>,
+    /// The file that they go to: a new one, or one that has what left last
+    #[arg(long, value_name = "FILE")]
+    pub(super) archive: Option<PathBuf>,
+    /// The log's public key, or a file of it (default: `log.key.pub`, if that is there)
+    #[arg(long, value_name = "KEY|FILE")]
+    pub(super) key: Option<String>,
+    /// Only say what would leave, and what holds the rest
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RetainCommand {
+    /// Which archive has what
+    Status {
+        #[command(flatten)]
+        db: Db,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    crate::duration::parse(text).ok_or_else(|| "it is a number and a unit, like `365d`".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -147,6 +147,9 @@ async fn file_end(exporter: &Exporter<'_>) -> Result<Option<i64>, Failure> {
             }
             format!("it ends with event {last}, and the export goes on behind {}", exporter.at)
         }
+        None if last <= exporter.log.detached().await.map_err(|it| unavailable(&it))? => {
+            format!("it ends with event {last}, which has left the database since")
+        }
         Some(_) | None => format!("it ends with an event {last} that is not this log's, or looks otherwise"),
     };
     Err(unfit(file.path(), &SinkError::Unfit(why)))
@@ -164,7 +167,7 @@ fn beside_key(args: &Export, sink: &Sink) -> Result<Option<PathBuf>, Failure> {
     if let Err(error) = Given::new().keys(&text) {
         return Err(Failure::could_not_run(format!("the public key: {error}"), "name the right one with `--key`"));
     }
-    let written = export::public_key(file.path(), &text);
+    let written = export::beside(file.path(), ".pub", &text);
     written.map(Some).map_err(|it| unfit(file.path(), &SinkError::Io(it)))
 }
 
@@ -219,6 +222,12 @@ fn told(args: &Export, exporter: &Exporter<'_>, sent: &Sent, done: Result<(), Ex
         Ok(()) | Err(ExportError::Sink(SinkError::Gone)) if is_stream => return Ok(Answer::silent(Exit::Done)),
         Ok(()) => None,
         Err(ExportError::Store(error)) => return Err(unavailable(&error)),
+        Err(error @ ExportError::Detached(through)) => {
+            let next = format!(
+                "begin behind them: `--after {through}`; `countersign audit retain status` says which archive has them"
+            );
+            return Err(Failure::could_not_run(error.to_string(), next));
+        }
         Err(error) => Some(error.to_string()),
     };
     let (sink, at) = (exporter.sink.name(), exporter.at);

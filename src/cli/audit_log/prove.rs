@@ -3,19 +3,34 @@
 use serde_json::json;
 
 use super::args::Prove;
-use super::files::{database, write};
+use super::files::{database, open, write};
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::screen::{Answer, facts};
 use crate::ledger::{LedgerError, prove};
 use crate::store::LogReader;
 
+/// The event's text, from the archive or from the database.
+async fn body(args: &Prove, log: &LogReader) -> Result<Option<String>, Failure> {
+    let Some(path) = &args.archive else {
+        let bodies = log.bodies(args.seq - 1, 1).await.map_err(|it| Failure::of_trail(&it))?;
+        return Ok(bodies.into_iter().find(|(seq, _)| *seq == args.seq).map(|it| it.1));
+    };
+    let found = crate::verify::event_of(std::io::BufReader::new(open(path)?), args.seq);
+    found.map_err(|it| Failure::could_not_run(format!("`{}` cannot be read: {it}", path.display()), "name an archive"))
+}
+
 pub(super) async fn run(args: Prove) -> Result<Answer, Failure> {
     let log = LogReader::open(&database(&args.db.db)?);
-    let bodies = log.bodies(args.seq - 1, 1).await.map_err(|it| Failure::of_trail(&it))?;
-    let Some((_, body)) = bodies.into_iter().find(|(seq, _)| *seq == args.seq) else {
-        let next = "see which events there are: `countersign audit list`";
-        return Err(Failure::could_not_run(format!("there is no event {}", args.seq), next));
+    let Some(body) = body(&args, &log).await? else {
+        let detached = log.detached().await.map_err(|it| Failure::of_trail(&it))?;
+        let (cause, next) = if args.archive.is_some() || args.seq > detached {
+            (format!("there is no event {}", args.seq), "see which events there are: `countersign audit list`")
+        } else {
+            let next = "name its archive: `--archive FILE`; `countersign audit retain status` says which one that is";
+            (format!("event {} has left the database", args.seq), next)
+        };
+        return Err(Failure::could_not_run(cause, next));
     };
     let seq = u64::try_from(args.seq).unwrap_or(0);
     let proof = match prove(&log, seq, &body).await {

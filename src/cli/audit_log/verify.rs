@@ -24,6 +24,10 @@ pub(super) async fn run(args: Verify) -> Result<Answer, Failure> {
     for path in &args.anchors {
         given = given.anchor(&path.display().to_string(), &read_text(path)?);
     }
+    for path in &args.archives {
+        open(path)?;
+        given = given.archive(path);
+    }
     if let Some(path) = &args.from {
         given = given.from(&read_text(path)?).map_err(|it| unfit(path, it))?;
     }
@@ -45,7 +49,7 @@ pub(super) async fn run(args: Verify) -> Result<Answer, Failure> {
             verify::database(&path, &given, &mut |done, all| bar.show(done, all)).await
         }
     };
-    bar.0.finish_and_clear();
+    bar.clear();
     let report = report.map_err(|it| could_not(&it))?;
     if let (Some(path), Some(verified)) = (&args.save, report.verified()) {
         write(path, verified, false, false)?;
@@ -103,7 +107,7 @@ fn unsigned(signatures: bool) -> String {
 }
 
 fn told(report: &Report) -> Answer {
-    let Report { ok, events, covered, uncovered, signatures, findings, more, .. } = report;
+    let Report { ok, events, covered, uncovered, detached, archived, signatures, findings, more, .. } = report;
     let mut text = String::new();
     let _ = if *ok {
         writeln!(text, "{GOOD}ok:{GOOD:#} {events} events are what was recorded; checkpoints cover {covered}")
@@ -112,6 +116,16 @@ fn told(report: &Report) -> Answer {
         writeln!(text, "{ERROR}NOT what was recorded:{ERROR:#} {count} findings in {events} events")
     }; // into a String: cannot fail
     text.push_str(&unsigned(*signatures));
+    if let Some(span) = detached {
+        let how = match archived {
+            Some(read) => format!("read from archives, which have {} to {}", read.seq, read.through),
+            None => {
+                "their hashes are in the tree; to check the events themselves, name their archives: `--archive FILE`"
+                    .into()
+            }
+        };
+        let _ = writeln!(text, "{HINT}detached:{HINT:#} {} to {}: {how}", span.seq, span.through);
+    }
     if let Some(span) = uncovered {
         let _ = writeln!(
             text,
@@ -136,10 +150,10 @@ fn row(finding: &Finding) -> Vec<String> {
 }
 
 /// On standard error, if that is a terminal, and only for what takes time.
-struct Bar(ProgressBar);
+pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let bar = ProgressBar::no_length();
         // The template is a constant; the bar without it would do, too.
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {eta}") {
@@ -148,7 +162,11 @@ impl Bar {
         Self(bar)
     }
 
-    fn show(&self, done: u64, all: u64) {
+    pub(super) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+
+    pub(super) fn show(&self, done: u64, all: u64) {
         if all >= LONG || done >= LONG {
             if all > 0 {
                 self.0.set_length(all);

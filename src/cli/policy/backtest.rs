@@ -35,10 +35,16 @@ async fn tested(args: &Args, session: &Session) -> Result<Answer, Failure> {
     progress_ends();
     let tested = tested.map_err(|it| Failure::of_trail(&it))?.map_err(at_fault)?;
     let exit = if tested.changes.count() == 0 { Exit::Done } else { Exit::Failed };
-    Ok(Answer::new(exit, &tested.json(&candidate), text(&tested, args.comparing.look)))
+    let first = session.core().store.log().first().await.map_err(|it| Failure::of_trail(&it))?;
+    let left = first.filter(|it| *it > 1).map(|it| it - 1);
+    let mut json = tested.json(&candidate);
+    if let Some(left) = left {
+        json["detached"] = left.into();
+    }
+    Ok(Answer::new(exit, &json, text(&tested, left, args.comparing.look)))
 }
 
-fn text(tested: &Backtest, look: Look) -> String {
+fn text(tested: &Backtest, left: Option<i64>, look: Look) -> String {
     let Backtest { replay, changes } = tested;
     let mut text = String::new();
     if changes.count() > 0 {
@@ -47,6 +53,7 @@ fn text(tested: &Backtest, look: Look) -> String {
         text += "\n";
     }
     let mut lines = replayed(replay, look);
+    lines.extend(left.map(|it| format!("events up to {it} have left the database: their calls were not asked again")));
     let (count, asked) = (changes.count(), replay.exact + replay.without_input);
     lines.push(match (count, look) {
         (0, Look::Table) => format!("{GOOD}no decision changes{GOOD:#} of {asked} asked again"),

@@ -29,7 +29,7 @@ pub(super) async fn run(args: &History) -> Result<Answer, Failure> {
         }
     };
     Ok(match history {
-        Ok(all) => Answer::list(&all, shown(&all, side)),
+        Ok(all) => Answer::list(&all, shown(&all, side) + &left(&all, args.limit)),
         Err(error) => {
             let next = match error.code {
                 ErrorCode::PolicyDenied => "look as somebody whom the active policies permit `read_policies`",
@@ -59,6 +59,17 @@ async fn history_here(db: &str, args: &History) -> Result<Asked<Vec<PolicyActiva
     let history = policy_history(records.readers(), limit).await;
     records.close().await;
     Ok(history.map_err(|it| Rejection::from(it).face()))
+}
+
+/// Changes that are in an archive.
+fn left(all: &[PolicyActivation], limit: u32) -> String {
+    let is_all = u32::try_from(all.len()).is_ok_and(|it| it < limit);
+    match all.last().and_then(|it| it.generation).filter(|it| is_all && *it > 1) {
+        Some(first) => {
+            format!("{HINT}changes before {first} have left the database:{HINT:#} they are in the archive\n")
+        }
+        None => String::new(),
+    }
 }
 
 fn shown(all: &[PolicyActivation], side: Side) -> String {

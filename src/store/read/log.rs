@@ -27,6 +27,19 @@ impl LogReader {
         self.query(sql::HEADS, &[]).await?.pop().ok_or_else(|| StoreError::Unavailable("there is no head row".into()))
     }
 
+    /// The last event that has left, or may; 0 if none.
+    #[cfg(feature = "http")]
+    pub(crate) async fn detached(&self) -> Result<i64, StoreError> {
+        let rows: Vec<(i64,)> = self.rows(sql::DETACHED, &[]).await?;
+        Ok(rows.first().map_or(0, |it| it.0))
+    }
+
+    /// The first event that is there.
+    pub(crate) async fn first(&self) -> Result<Option<i64>, StoreError> {
+        let rows: Vec<(i64,)> = self.query(sql::FIRST, &[]).await?;
+        Ok(rows.first().map(|it| it.0))
+    }
+
     /// Places and leaf hashes.
     pub(crate) async fn leaves(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
         self.query(sql::LEAVES, &values![after, many(limit)]).await
@@ -61,6 +74,15 @@ impl LogReader {
     pub(crate) async fn anchored(&self, anchor: &str) -> Result<i64, StoreError> {
         let found: Vec<(i64,)> = self.query(sql::ANCHORED, &values![anchor]).await?;
         Ok(found.first().map_or(0, |it| it.0))
+    }
+
+    #[cfg(feature = "http")]
+    pub(in super::super) async fn rows<T: super::super::db::Read>(
+        &self,
+        sql: sql::Sql,
+        rows: &[super::super::db::Row<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        self.0.rows(sql, rows).await
     }
 
     pub(in super::super) async fn query<T: super::super::db::Read>(

@@ -58,7 +58,7 @@ async fn a_newer_schema_is_not_touched() {
     let path = dir.path().join("a.db");
     open_with(path.clone(), KeySource::File).await.unwrap().close(std::time::Duration::ZERO).await;
     run(&path, "INSERT INTO _sqlx_migrations VALUES (99, 'later', 0, TRUE, x'00', 1)").await;
-    insta::assert_snapshot!(error(&path).await, @"`DIR/a.db` was written by a newer version (schema 99, this one knows 6); upgrade");
+    insta::assert_snapshot!(error(&path).await, @"`DIR/a.db` was written by a newer version (schema 99, this one knows 7); upgrade");
     run(&path, "DELETE FROM _sqlx_migrations WHERE version = 99").await;
     run(&path, "UPDATE _sqlx_migrations SET checksum = x'00'").await;
     insta::assert_snapshot!(error(&path).await, @"`DIR/a.db` has another schema than this version made; restore a backup");

@@ -1,0 +1,252 @@
+//! `audit retain`: old events leave for an archive; which archive has what.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::args::{Retain, RetainCommand};
+use super::files::{beside, database, read_text};
+use super::verify::Bar;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::open::{LEASE, store};
+use crate::cli::screen::{Answer, HINT, facts, table};
+use crate::cli::user::issuer;
+use crate::clock::{Clock, Timestamp};
+use crate::retention::{self, Archive, Plan, RetentionError};
+use crate::store::op::Need;
+use crate::store::{Detachment, LogReader, Store, StoreError};
+use crate::verify::Given;
+
+/// Events of the last day stay: the calls that they are of may be on their way.
+const YOUNGEST_US: i64 = 24 * 3_600_000_000;
+
+pub(super) async fn run(args: Retain) -> Result<Answer, Failure> {
+    if let Some(RetainCommand::Status { db, .. }) = &args.command {
+        return status(&LogReader::open(&database(&db.db)?)).await;
+    }
+    let path = database(&args.db.db)?;
+    let before = before(&args)?;
+    if args.dry_run {
+        let plan = Plan::make(&LogReader::open(&path), before).await.map_err(|it| unavailable(&it))?;
+        return Ok(planned(&plan));
+    }
+    let Some(archive) = &args.archive else {
+        let next = "name the file that they go to: `--archive FILE`; or only look: `--dry-run`";
+        return Err(Failure::could_not_run("events leave for an archive, and there is none", next));
+    };
+    let trust = Trust::of(&args, &path)?;
+    let store = store(path.clone()).await?;
+    let done = retain(&store, &path, &trust, before, archive).await;
+    store.close(LEASE).await;
+    done
+}
+
+/// Events before this instant are old enough.
+fn before(args: &Retain) -> Result<Timestamp, Failure> {
+    let now = Clock::System.now();
+    let kept = args.keep.map(|it| Timestamp(now.0.saturating_sub(i64::try_from(it.as_micros()).unwrap_or(i64::MAX))));
+    let before = args.before.or(kept).unwrap_or(Timestamp(i64::MIN));
+    if before.0 > now.0.saturating_sub(YOUNGEST_US) {
+        let next = "keep at least a day: `--keep 1d`, or an earlier `--before`";
+        return Err(Failure::could_not_run("events of the last day stay: calls that they are of may still run", next));
+    }
+    Ok(before)
+}
+
+/// By what the log is checked before anything leaves.
+struct Trust {
+    given: Given,
+    public: String,
+}
+
+impl Trust {
+    fn of(args: &Retain, database: &Path) -> Result<Self, Failure> {
+        let next = "name the log's public key, or its file: `--key log.key.pub`";
+        let public = match &args.key {
+            Some(key) if Given::new().keys(key).is_ok() => format!("{key}\n"),
+            Some(key) => read_text(Path::new(key))?,
+            None if Path::new("log.key.pub").is_file() => read_text(Path::new("log.key.pub"))?,
+            None => {
+                let cause = "nothing leaves unless what is signed was checked, and there is no public key";
+                return Err(Failure::could_not_run(cause, next));
+            }
+        };
+        let given = Given::new().keys(&public);
+        let mut given = given.map_err(|it| Failure::could_not_run(format!("the public key: {it}"), next))?;
+        let anchor = beside(database, ".checkpoints");
+        if anchor.is_file() {
+            given = given.anchor(&anchor.display().to_string(), &read_text(&anchor)?);
+        }
+        Ok(Self { given, public })
+    }
+}
+
+async fn retain(
+    store: &Store,
+    path: &Path,
+    trust: &Trust,
+    before: Timestamp,
+    archive: &Path,
+) -> Result<Answer, Failure> {
+    let log = store.log();
+    let mut deleted = finish(store, path, trust).await?;
+    let plan = Plan::make(&log, before).await.map_err(|it| unavailable(&it))?;
+    if plan.is_empty() {
+        let json = json!({"detached": null, "deleted": deleted, "old": plan.old, "needed": needs(&plan.needed)});
+        let exit = if plan.old > plan.after { Exit::Failed } else { Exit::Done };
+        return Ok(Answer::new(exit, &json, why_nothing(&plan)));
+    }
+    let written = Archive::write(&log, path, &plan, archive, &trust.public).await;
+    let written = written.map_err(|it| RetentionError::Archive(archive.display().to_string(), it));
+    let written = written.map_err(|it| failed(&it))?;
+    let archives = archives(&log, Some(written.path())).await?;
+    check(path, &archives, trust, plan.through).await?;
+    retention::detach(store, &plan, &written, issuer()).await.map_err(|it| failed(&it))?;
+    deleted += purge(store).await?;
+    let json = json!({
+        "detached": {"from": plan.after + 1, "through": plan.through}, "archive": written.place(),
+        "digest": written.digest(), "deleted": deleted, "old": plan.old, "needed": needs(&plan.needed),
+    });
+    let rows = [
+        ("detached", format!("{} to {}", plan.after + 1, plan.through)),
+        ("archive", written.place()),
+        ("its SHA-256", written.digest().to_owned()),
+        ("rows deleted", deleted.to_string()),
+    ];
+    let mut text = facts(&rows);
+    if plan.through < plan.old {
+        text.push_str(&why_not_more(&plan));
+    }
+    Ok(Answer::new(Exit::Done, &json, text))
+}
+
+/// What an earlier command began: its archives are looked at again before any more goes.
+async fn finish(store: &Store, path: &Path, trust: &Trust) -> Result<u64, Failure> {
+    let log = store.log();
+    if !retention::is_unfinished(&log).await.map_err(|it| unavailable(&it))? {
+        return Ok(0);
+    }
+    let through = log.detached().await.map_err(|it| unavailable(&it))?;
+    check(path, &archives(&log, None).await?, trust, through).await?;
+    purge(store).await
+}
+
+/// Every archive of this log, and another one: together they have all that left.
+async fn archives(log: &LogReader, another: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+    let parts = log.detachments().await.map_err(|it| unavailable(&it))?;
+    let mut all: Vec<PathBuf> = parts.into_iter().map(|it| it.archive.into()).collect();
+    all.extend(another.map(Path::to_owned));
+    all.sort();
+    all.dedup();
+    match all.iter().find(|it| !it.is_file()) {
+        None => Ok(all),
+        Some(missing) => {
+            let cause = format!("the archive `{}` of events that left before is not there", missing.display());
+            Err(Failure::could_not_run(cause, "put it back where it was, for as long as this takes"))
+        }
+    }
+}
+
+async fn check(path: &Path, archives: &[PathBuf], trust: &Trust, through: i64) -> Result<(), Failure> {
+    let bar = Bar::new();
+    let done = retention::check(path, archives, &trust.given, through, &mut |done, all| bar.show(done, all)).await;
+    bar.clear();
+    done.map_err(|it| failed(&it))
+}
+
+async fn purge(store: &Store) -> Result<u64, Failure> {
+    let bar = Bar::new();
+    let done = retention::purge(store, &mut |done, all| bar.show(done, all)).await;
+    bar.clear();
+    done.map_err(|it| unavailable(&it))
+}
+
+/// Nothing has left: what it failed on came before.
+fn failed(error: &RetentionError) -> Failure {
+    let next = match error {
+        RetentionError::Unverified(report) => {
+            let first = report.findings.first().map(|it| format!("{} {}", it.seq, it.kind)).unwrap_or_default();
+            let cause = format!("{error}, beginning with {first}; nothing has left");
+            return Failure::ending(Exit::Failed, cause, "see all of it: `countersign audit verify --archive FILE`");
+        }
+        RetentionError::Store(_) => "see to the database, then do it again: it goes on from there",
+        RetentionError::Archive(..) | RetentionError::TooShort(..) => "name another file: `--archive FILE`",
+        RetentionError::Verify(_) => "see to the files that you named, then do it again",
+        RetentionError::Overtaken | RetentionError::Needed(_) => "do it again",
+    };
+    let cause = match std::error::Error::source(error) {
+        Some(source) if !error.to_string().ends_with(&source.to_string()) => format!("{error}: {source}"),
+        Some(_) | None => error.to_string(),
+    };
+    Failure::could_not_run(format!("{cause}; nothing has left"), next)
+}
+
+fn planned(plan: &Plan) -> Answer {
+    let detached = (!plan.is_empty()).then(|| json!({"from": plan.after + 1, "through": plan.through}));
+    let json = json!({"detached": detached, "old": plan.old, "needed": needs(&plan.needed), "dry_run": true});
+    if plan.is_empty() {
+        return Answer::new(Exit::Done, &json, why_nothing(plan));
+    }
+    let mut text = format!("Events {} to {} would leave.\n", plan.after + 1, plan.through);
+    if plan.through < plan.old {
+        text.push_str(&why_not_more(plan));
+    }
+    Answer::new(Exit::Done, &json, text)
+}
+
+fn why_nothing(plan: &Plan) -> String {
+    if plan.old <= plan.after {
+        return "No events are old enough.\n".into();
+    }
+    format!("Nothing leaves.\n{}", why_not_more(plan))
+}
+
+/// What holds events that are old enough.
+fn why_not_more(plan: &Plan) -> String {
+    let old = plan.old;
+    if plan.needed.is_empty() {
+        return format!(
+            "{HINT}events up to {old} are old enough:{HINT:#} no checkpoint ends between {} and there; from the next one \
+             on they can leave\n",
+            plan.through + 1
+        );
+    }
+    let row = |it: &Need| vec![(it.seq + 1).to_string(), it.kind.clone(), it.name.clone(), remedy(&it.kind).into()];
+    let rows: Vec<_> = plan.needed.iter().map(row).collect();
+    format!("{HINT}events up to {old} are old enough, and needed by:{HINT:#}\n")
+        + &table(&["from", "kind", "name", "next"], &rows)
+}
+
+fn remedy(kind: &str) -> &'static str {
+    match kind {
+        "export" => "export on, or `audit export forget NAME`",
+        "approval" => "it is decided, run or expires",
+        "execution" => "`executions resolve ID`",
+        _ => "`notifications list`",
+    }
+}
+
+fn needs(all: &[Need]) -> Vec<serde_json::Value> {
+    all.iter().map(|it| json!({"kind": it.kind, "name": it.name, "from": it.seq + 1})).collect()
+}
+
+async fn status(log: &LogReader) -> Result<Answer, Failure> {
+    let parts = log.detachments().await.map_err(|it| unavailable(&it))?;
+    if parts.is_empty() {
+        return Ok(Answer::list(&parts, "All events are in the database.\n"));
+    }
+    let row = |it: &Detachment| {
+        vec![format!("{}..{}", it.from, it.through), it.archive.clone(), it.at.to_string(), it.digest.clone()]
+    };
+    let rows: Vec<_> = parts.iter().map(row).collect();
+    let mut text = table(&["events", "archive", "since", "its SHA-256 then"], &rows);
+    if retention::is_unfinished(log).await.map_err(|it| unavailable(&it))? {
+        text.push_str("Some of them are still in the database, too: the next `audit retain` deletes them.\n");
+    }
+    Ok(Answer::list(&parts, text))
+}
+
+fn unavailable(error: &StoreError) -> Failure {
+    Failure::could_not_run(format!("the log cannot be had: {error}"), "see to the database, then do it again")
+}

@@ -1,0 +1,139 @@
+//! The archive: an export that goes on where it ends, with all that it takes to verify it by itself.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use super::Plan;
+use crate::audit::hex;
+use crate::export::{self, Checkpoints, ExportError, Exporter, FileSink, Form, Sink, SinkError};
+use crate::store::{LogReader, StoreError};
+use crate::verify::{self, VerifyError};
+
+/// How many events are written at once.
+const PORTION: usize = 1_000;
+
+/// Why an archive has not got what it should have.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArchiveError {
+    #[error("{0}")]
+    Sink(#[from] SinkError),
+    #[error("{0}")]
+    Export(#[from] ExportError),
+    #[error("the database is not available")]
+    Store(#[from] StoreError),
+    #[error("it ends with event {ends}, and what leaves now begins behind {after}")]
+    Gap { ends: i64, after: i64 },
+    #[error("it ends with an event {0} that is not this log's")]
+    Foreign(i64),
+    #[error("what it begins with cannot be vouched for: {0}")]
+    Beginning(#[from] VerifyError),
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("the checkpoint that it ends with is gone")]
+    NoCheckpoint,
+}
+
+/// An archive that is written.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    path: PathBuf,
+    digest: String,
+    root: String,
+}
+
+impl Archive {
+    /// Writes what leaves now behind what the file has, and returns when all of it is on the disk: the events, and beside
+    /// them `.checkpoints`, the public key as `.pub`, and `.from` if the file does not begin with the first event.
+    ///
+    /// # Errors
+    /// If it is another file, ends too early, or cannot be written.
+    pub(crate) async fn write(
+        log: &LogReader,
+        database: &Path,
+        plan: &Plan,
+        path: &Path,
+        public: &str,
+    ) -> Result<Self, ArchiveError> {
+        let mut file = FileSink::open(path)?;
+        let last = file.last(Form::Ndjson)?;
+        if let Some(last) = last {
+            belongs(log, &file, last).await?;
+        }
+        let at = last.unwrap_or(plan.after);
+        if at < plan.after {
+            return Err(ArchiveError::Gap { ends: at, after: plan.after });
+        }
+        file.settle()?;
+        if last.is_none() && plan.after > 0 {
+            let (_, note) = checkpoint(log, plan.after).await?;
+            let beginning = verify::standing(database, &note).await?;
+            export::beside(path, ".from", &beginning)?;
+        }
+        let mut beside = Checkpoints::open(path, plan.after)?;
+        export::beside(path, ".pub", public)?;
+        let (log, until, sink) = (log.clone(), plan.through.max(at), Sink::File(file));
+        let (form, source) = (Form::Ndjson, String::new());
+        let mut exporter = Exporter { log, cursor: None, form, source, sink, at, until, portion: PORTION };
+        exporter.round().await?;
+        if exporter.at < plan.through {
+            return Err(ArchiveError::Gap { ends: exporter.at, after: plan.through });
+        }
+        beside.follow(exporter.at, &exporter.log).await?;
+        let (_, note) = checkpoint(&exporter.log, plan.through).await?;
+        let root = note.lines().nth(2).unwrap_or_default().to_owned();
+        let path = std::path::absolute(path)?;
+        Ok(Self { digest: digest(&path)?, path, root })
+    }
+
+    /// SHA-256 of the file, in hexadecimal.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The root of the tree up to its end, as the checkpoint has it.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// What it is called, wherever it goes.
+    pub(crate) fn file_name(&self) -> String {
+        self.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+/// Whether the last event of a file is the one that the tree has there. Its row may be gone.
+async fn belongs(log: &LogReader, file: &FileSink, last: i64) -> Result<(), ArchiveError> {
+    let tile = log.tiles(&[(0, (last - 1).max(0) / 256)]).await?.pop();
+    let start = usize::try_from((last - 1).max(0) % 256 * 64).unwrap_or(usize::MAX);
+    let hash = tile.and_then(|it| it.3.get(start..start.saturating_add(64)).map(str::to_owned));
+    let is_it = hash.is_some() && hash.as_deref() == file.leaf().as_deref();
+    is_it.then_some(()).ok_or(ArchiveError::Foreign(last))
+}
+
+async fn checkpoint(log: &LogReader, size: i64) -> Result<(i64, String), ArchiveError> {
+    let found = log.checkpoint_up_to(size).await?;
+    found.filter(|it| it.0 == size).ok_or(ArchiveError::NoCheckpoint)
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let (mut file, mut digest, mut part) = (BufReader::new(File::open(path)?), Sha256::new(), vec![0; 64 * 1024]);
+    loop {
+        let read = file.read(&mut part)?;
+        if read == 0 {
+            return Ok(hex(&digest.finalize()));
+        }
+        digest.update(part.get(..read).unwrap_or_default());
+    }
+}
