@@ -30,7 +30,6 @@ pub mod demo;
 mod discovery;
 #[cfg(any(feature = "cli", feature = "testing"))]
 pub mod drift;
-#[cfg(feature = "http")]
 mod duration;
 mod engine;
 mod executions;
@@ -62,6 +61,7 @@ mod redact;
 mod registry;
 mod rejection;
 mod resource;
+mod rounds;
 mod schema;
 #[cfg(feature = "http")]
 mod secret;
