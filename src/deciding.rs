@@ -1,37 +1,32 @@
 //! Deciding approvals, and seeing them. Deciding runs nothing.
 
+mod ruling;
+mod seeing;
 mod standing;
+mod stored;
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::standing::{Standing, standing};
+pub(crate) use self::stored::{bound, opened, verified};
 use crate::actor::Identity;
-use crate::approval::{ApprovalState, ApprovalView, Binding, Decided, Verdict, binding_hash};
-use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, Requirement, hex};
-use crate::canonical;
-use crate::discovery::BUDGET;
+use crate::approval::{ApprovalState, Binding, Decided, Verdict};
+use crate::audit::{ApproverRef, AuditEvent, EventKind, Requirement, hex};
 use crate::id::random;
 use crate::outcome::{Detail, Error, ErrorCode};
-use crate::pipeline::{Core, POLICY_TRIES};
+use crate::pipeline::Core;
 use crate::policies::Loaded;
-use crate::policy::{ManageAction, Managed, Management, PolicySet};
+use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
 use crate::schema::Refused;
 use crate::stage::approval::code_of;
 use crate::store::op::{ApprovalRecord, Comment, Decide, Decided as Answer, Withdraw};
-use crate::store::{Store, StoreError};
 use crate::trail::{hashed, is_locator};
-use sha2::{Digest as _, Sha256};
-
-/// The most approvals that one listing returns.
-const PAGE: usize = 200;
 
 /// The most bytes of a comment.
 const MAX_COMMENT: usize = 4096;
-
-/// How long filing a request may take: its time to live counts from when it is stored.
-const FILING: Duration = Duration::from_mins(1);
 
 /// Approvals as one party sees them.
 #[derive(Clone)]
@@ -113,86 +108,9 @@ impl Approvals {
         self.recorded(&policies, ManageAction::Withdraw, id, done).await
     }
 
-    /// Whether this party may follow what happens to approvals; which ones it sees is asked one by one.
-    #[cfg(feature = "http")]
-    pub(crate) async fn may_follow(&self) -> Result<(), Error> {
-        let may = async {
-            actor_of(&self.identity)?;
-            let policies = self.core.ruling().await;
-            self.core.check_active(&policies)
-        };
-        may.await.map_err(|it: Rejection| it.face())
-    }
-
-    /// What this party requested or may decide, in the order of filing, at most 200.
-    ///
-    /// # Errors
-    /// UNAUTHENTICATED without an actor; `AUDIT_UNAVAILABLE` if the store is down; TIMEOUT if so many requests are
-    /// others' that it takes longer than 30 s.
-    pub async fn list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Error> {
-        self.try_list(status).await.map_err(|it| it.face())
-    }
-
-    /// One approval, if this party requested it or may decide it.
-    ///
-    /// # Errors
-    /// `APPROVAL_NOT_FOUND`, whatever the reason.
-    pub async fn show(&self, id: &str) -> Result<ApprovalView, Error> {
-        let shown = async {
-            let policies = self.core.ruling().await;
-            let record = self.find(&policies, id).await?;
-            self.core.view(&record, Some(&self.identity))
-        };
-        shown.await.map_err(|it| it.face())
-    }
-
-    async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
-        actor_of(&self.identity)?;
-        let began = self.core.clock.monotonic();
-        let policies = self.core.ruling().await;
-        self.core.check_active(&policies)?;
-        let (tenant, mut after, mut listed) = (self.identity.tenant_name(), None, Vec::new());
-        loop {
-            let page = self.core.store.approvals(tenant, status, None, after.as_ref(), PAGE).await?;
-            after = page.last().map(|it| it.id.clone());
-            let ends = page.len() < PAGE;
-            for record in page {
-                if self.core.clock.monotonic().since(began) > BUDGET {
-                    return Err(Rejection::ListingTimeout);
-                }
-                if self.may_see(&policies, &record) {
-                    let record = self.core.with_input(record).await?;
-                    listed.extend(self.core.view(&record, Some(&self.identity)).ok());
-                }
-                if listed.len() == PAGE {
-                    return Ok(listed);
-                }
-            }
-            if ends {
-                return Ok(listed);
-            }
-        }
-    }
-
-    /// The approval, if this party may know of it.
-    async fn find(&self, policies: &Loaded, id: &str) -> Result<ApprovalRecord, Rejection> {
-        actor_of(&self.identity)?;
-        self.core.check_active(policies)?;
-        let record = self.load(id).await?;
-        if self.may_see(policies, &record) { Ok(record) } else { Err(not_found()) }
-    }
-
     async fn load(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
         let record = if is_locator(id) { self.core.store.approval(&id.into()).await? } else { None };
         record.filter(|it| *it.tenant == *self.identity.tenant).ok_or_else(not_found)
-    }
-
-    fn may_see(&self, policies: &Loaded, record: &ApprovalRecord) -> bool {
-        let Some(binding) = bound(record) else { return false };
-        let mine = standing(ManageAction::ReadApprovals, &self.identity, &binding.requester) == Standing::Granted;
-        let may = |action, requirement| self.may(policies, action, &binding, requirement) == Ok(());
-        let decidable = || binding.requirements.iter().any(|it| may(ManageAction::Approve, Some(&*it.kind)));
-        mine || may(ManageAction::ReadApprovals, None) || decidable()
     }
 
     fn may(
@@ -353,117 +271,6 @@ impl Approvals {
     fn event(&self, policies: &Loaded, kind: EventKind) -> AuditEvent {
         self.core.management_event(&policies.set, &self.identity, kind)
     }
-}
-
-impl Core {
-    /// The set that decides one management action: the active one, as far as this process has heard of it. Whether it
-    /// could be had is for [`Self::check_active`] to say.
-    pub(crate) async fn ruling(&self) -> Arc<Loaded> {
-        let mut policies = self.policies.follow(&self.registry, &self.store).await;
-        for _ in 1..POLICY_TRIES {
-            if self.check_active(&policies).is_ok() {
-                break;
-            }
-            policies = self.policies.follow(&self.registry, &self.store).await;
-        }
-        policies
-    }
-
-    /// A process that cannot have the active set allows nothing by another one. One that only looks has its own.
-    pub(crate) fn check_active(&self, policies: &Loaded) -> Result<(), Rejection> {
-        let is_behind = policies.is_ruling() && policies.generation < self.store.generation();
-        if is_behind { Err(Rejection::PolicyUnstable) } else { Ok(()) }
-    }
-
-    /// Whether this policy set allows a management action; else the code that says why not.
-    pub(crate) fn may(
-        &self,
-        set: &PolicySet,
-        action: ManageAction,
-        managed: &Managed<'_>,
-        identity: &Identity,
-    ) -> Result<(), ErrorCode> {
-        match set.manage(action, managed, identity, self.clock.now()) {
-            Management::Allow => Ok(()),
-            Management::Deny => Err(ErrorCode::PolicyDenied),
-            Management::Failed(errors) => {
-                tracing::error!(action = action.as_str(), ?errors, "policies could not be evaluated");
-                Err(ErrorCode::PolicyFailed)
-            }
-        }
-    }
-
-    /// An event that names the set that answered.
-    pub(crate) fn management_event(&self, set: &PolicySet, identity: &Identity, kind: EventKind) -> AuditEvent {
-        let policy_hash = Some(set.hash().to_string());
-        let envelope = Envelope { policy_hash, ..Envelope::of(identity) };
-        AuditEvent { id: self.ids.event(), at: self.clock.now(), kind, envelope }
-    }
-
-    /// An approval that was listed, and so came without its input.
-    pub(crate) async fn with_input(&self, record: ApprovalRecord) -> Result<ApprovalRecord, StoreError> {
-        let input = self.store.approval(&record.id).await?.and_then(|it| it.input);
-        Ok(ApprovalRecord { input, ..record })
-    }
-
-    /// An approval in display form. `None` as the viewer is the operator, who has the database anyway.
-    pub(crate) fn view(&self, record: &ApprovalRecord, viewer: Option<&Identity>) -> Result<ApprovalView, Rejection> {
-        let binding = bound(record).ok_or(Rejection::approval(ErrorCode::ApprovalInputMismatch))?;
-        let requester = binding.requester.actor().ok_or(Rejection::Internal("an approval without a requester"))?;
-        let mine = viewer.is_none_or(|it| it.actor().map(crate::Actor::party) == Some(requester.party()));
-        let capability = self.registry.get(&binding.capability_id);
-        let input = opened(record, &self.store).ok().and_then(|it| serde_json::from_str(&it).ok());
-        Ok(ApprovalView {
-            id: record.id.clone(),
-            status: record.state,
-            side_effect: binding.side_effect,
-            risk: binding.risk,
-            tenant: record.tenant.clone(),
-            surface: binding.requester.surface,
-            requester: ApproverRef { id: requester.id.clone(), kind: requester.kind, issuer: requester.issuer.clone() },
-            client: binding.requester.client.clone().map(|it| it.0),
-            // Whoever is not registered any more has no display rules: then nothing is shown.
-            input: capability.zip(input).map(|(capability, input)| capability.redact_for_display(input)),
-            input_hash: binding.input_hash,
-            reasons: binding.reasons,
-            requirements: binding.requirements,
-            decisions: record.decisions.clone(),
-            requested_at: binding.requested_at,
-            expires_at: record.expires_at,
-            execution_id: record.consumed_by.clone().filter(|_| mine),
-            capability_id: binding.capability_id,
-        })
-    }
-}
-
-/// What the stored request says, if it still parses. Not yet verified.
-pub(crate) fn bound(record: &ApprovalRecord) -> Option<Binding> {
-    serde_json::from_str(&record.binding).ok()
-}
-
-/// Recomputes what a decision binds: the request, the columns beside it, and the input (INV-5).
-pub(crate) fn verified(record: &ApprovalRecord, store: &Store) -> Result<Binding, Rejection> {
-    let mismatch = || Rejection::approval(ErrorCode::ApprovalInputMismatch);
-    let binding = bound(record).ok_or_else(mismatch)?;
-    let life = u64::try_from(binding.life_us).unwrap_or(0);
-    let sound = store.evidence(&record.tenant, &binding_hash(&record.binding)) == record.binding_hash
-        && binding.approval_id == record.id
-        && *binding.requester.tenant == *record.tenant
-        && *binding.capability_id == *record.capability
-        && binding.requirements == record.requirements
-        && binding.input_hash == record.input_hash
-        && record.expires_at <= binding.requested_at.plus(Duration::from_micros(life)).plus(FILING);
-    let input = opened(record, store)?;
-    let hash = canonical::input_hash(&binding.capability_id, &input);
-    if sound && *hash == *binding.input_hash { Ok(binding) } else { Err(mismatch()) }
-}
-
-/// The stored input. A seal that does not open is a mismatch (EXE-6).
-pub(crate) fn opened(record: &ApprovalRecord, store: &Store) -> Result<String, Rejection> {
-    let mismatch = || Rejection::approval(ErrorCode::ApprovalInputMismatch);
-    let sealed = record.input.as_deref().ok_or_else(mismatch)?;
-    let plain = store.open_sealed(&record.id, sealed).map_err(|_| mismatch())?;
-    String::from_utf8(plain).map_err(|_| mismatch())
 }
 
 fn action_of(verdict: Verdict) -> ManageAction {

@@ -30,7 +30,6 @@ pub mod demo;
 mod discovery;
 #[cfg(any(feature = "cli", feature = "testing"))]
 pub mod drift;
-#[cfg(feature = "http")]
 mod duration;
 mod engine;
 mod executions;
@@ -64,6 +63,7 @@ mod rejection;
 mod resource;
 #[cfg(feature = "cli")]
 mod retention;
+mod rounds;
 mod schema;
 #[cfg(feature = "http")]
 mod secret;

@@ -43,7 +43,6 @@ mod types;
 mod value;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,12 +55,14 @@ pub(crate) use self::explain::{Holds, Inquiry, Nearest, Part, Told};
 pub(crate) use self::forecast::{Forecast, Forecaster, Outlook};
 pub(crate) use self::gather::{Gathered, not_gathered};
 pub(crate) use self::judge::{Concealed, Shown};
+pub(crate) use self::manage::{ManageAction, Managed, Management};
 #[cfg(any(feature = "cli", feature = "testing"))]
 pub(crate) use self::outline::{GateOutline, Outline};
 #[cfg(feature = "cli")]
 pub(crate) use self::problem::SourceFile;
 #[cfg(feature = "http")]
 pub(crate) use self::problem::did_you_mean;
+pub use self::problem::{PolicyProblem, Severity};
 #[cfg(feature = "prove")]
 pub(crate) use self::prove::{Calls, Claim, Counterexample, Proof, Solver, Supposed, Verdict, prove};
 pub(crate) use self::request::Principal;
@@ -70,14 +71,15 @@ pub(crate) use self::said::Differences;
 pub(crate) use self::said::Said;
 #[cfg(feature = "cli")]
 pub(crate) use self::schema_file::{FILE as SCHEMA_FILE, Unseen};
+pub use self::source::PolicySource;
 #[cfg(feature = "cli")]
 pub(crate) use self::source::read_file;
+use crate::ApprovalId;
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef, Requirement};
-use crate::capability::{Governed, RequiresApproval, Risk, SideEffect};
+use crate::capability::{Governed, RequiresApproval};
 use crate::clock::Timestamp;
 use crate::registry::Registry;
-use crate::{ApprovalId, CapabilityId};
 
 /// How a directory's `countersign.cedarschema` compares with what is generated.
 #[cfg(feature = "cli")]
@@ -97,85 +99,6 @@ pub(crate) struct SchemaFile {
     pub(crate) text: String,
     pub(crate) unseen: Vec<Unseen>,
     pub(crate) kept: Kept,
-}
-
-/// Where policies come from.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum PolicySource {
-    /// A directory of `*.cedar` files, `schema.cedarschema`, `countersign.cedarschema`, `tests/` and `invariants/`.
-    Directory(PathBuf),
-    /// Files that are compiled in or made by code: name and text.
-    Files(Vec<(String, String)>),
-}
-
-/// One thing that is wrong with a policy set.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicyProblem {
-    /// The file, as it is named in the directory.
-    pub file: String,
-    /// Counts from 1; 0 if it is about the whole file.
-    pub line: usize,
-    /// Counts from 1, in characters.
-    pub column: usize,
-    /// The policy's `@id`, if it has one.
-    pub policy: Option<String>,
-    /// What is wrong; at most 1,000 characters.
-    pub what: String,
-    /// The next step.
-    pub help: Option<String>,
-    /// The line itself, cut to 120 characters.
-    pub excerpt: Option<String>,
-    /// Whether the set loads all the same.
-    pub severity: Severity,
-}
-
-/// What a problem of a policy set means for it.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The set does not load.
-    Error,
-    /// It loads, and says or leaves out something that its author should look at.
-    Warning,
-    /// It loads, and nothing need be done.
-    Note,
-}
-
-impl PolicyProblem {
-    /// Whether the set does not load because of it.
-    pub fn is_fatal(&self) -> bool {
-        self.severity == Severity::Error
-    }
-
-    /// The checker itself failed: then nothing loads.
-    pub(crate) fn internal(cause: &crate::BoxError) -> Self {
-        Self {
-            file: String::new(),
-            line: 0,
-            column: 0,
-            policy: None,
-            what: format!("the policies could not be checked: {cause}"),
-            help: None,
-            excerpt: None,
-            severity: Severity::Error,
-        }
-    }
-}
-
-impl From<&str> for PolicySource {
-    fn from(directory: &str) -> Self {
-        Self::Directory(directory.into())
-    }
-}
-
-impl From<PathBuf> for PolicySource {
-    fn from(directory: PathBuf) -> Self {
-        Self::Directory(directory)
-    }
 }
 
 /// The files of a policy set, name and text, sorted by name.
@@ -256,81 +179,6 @@ pub(crate) struct Gates {
 pub(crate) enum Listed {
     No,
     Yes(RequiresApproval),
-}
-
-/// Management actions (`Countersign::Action::".."`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ManageAction {
-    Approve,
-    Reject,
-    ReadApprovals,
-    Withdraw,
-    Resume,
-    Reconcile,
-    ReadAudit,
-    ReadPolicies,
-    PublishPolicies,
-    ReadMetrics,
-}
-
-impl ManageAction {
-    /// Every action, in the order of the declaration.
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Approve,
-        Self::Reject,
-        Self::ReadApprovals,
-        Self::Withdraw,
-        Self::Resume,
-        Self::Reconcile,
-        Self::ReadAudit,
-        Self::ReadPolicies,
-        Self::PublishPolicies,
-        Self::ReadMetrics,
-    ];
-
-    /// The name in policies and events.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Reject => "reject",
-            Self::ReadApprovals => "read_approvals",
-            Self::Withdraw => "withdraw",
-            Self::Resume => "resume",
-            Self::Reconcile => "reconcile",
-            Self::ReadAudit => "read_audit",
-            Self::ReadPolicies => "read_policies",
-            Self::PublishPolicies => "publish_policies",
-            Self::ReadMetrics => "read_metrics",
-        }
-    }
-
-    /// Whether it decides one type of an approval (APR-2).
-    pub(crate) fn decides(self) -> bool {
-        matches!(self, Self::Approve | Self::Reject)
-    }
-}
-
-/// What a management action acts on.
-pub(crate) enum Managed<'a> {
-    Engine,
-    Approval {
-        id: &'a str,
-        capability: &'a CapabilityId,
-        requester: &'a Identity,
-        risk: Risk,
-        side_effect: SideEffect,
-        tenant: &'a str,
-        /// For approve and reject: the one type that is decided.
-        requirement: Option<&'a str>,
-    },
-}
-
-/// The answer to a management action.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Management {
-    Allow,
-    Deny,
-    Failed(Vec<PolicyError>),
 }
 
 /// Loads and checks; all problems of all files at once. `Ok` carries the notes and warnings.

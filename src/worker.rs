@@ -16,11 +16,9 @@ use crate::clock::{Clock, micros};
 use crate::invocation::Context;
 use crate::outcome::{Error, ErrorCode, Outcome};
 use crate::pipeline::Core;
+use crate::rounds::{self, Pace};
 use crate::store::outbox::{Laid, Pick, Picked};
 use crate::{BoxError, Identity};
-
-/// How often a worker looks for what was approved elsewhere, or is due again.
-const EVERY: Duration = Duration::from_secs(1);
 
 /// How many requests one process runs at once.
 const AT_ONCE: usize = 8;
@@ -84,35 +82,14 @@ enum Why {
 
 impl Worker {
     /// Works until the engine shuts down or is gone.
-    pub(crate) async fn work(self, clock: Clock, stop: CancellationToken, mut approved: watch::Receiver<u64>) {
-        let (worker, slots) = (Arc::new(self), Arc::new(Semaphore::new(AT_ONCE)));
-        loop {
-            let is_more = {
-                let Some(core) = worker.core.upgrade() else { return };
-                if core.tasks.is_closed() {
-                    return;
-                }
-                worker.round(&core, &slots).await
-            };
-            let waiting = async {
-                if is_more {
-                    let _ = slots.acquire().await; // never closed
-                    return true;
-                }
-                tokio::select! {
-                    () = clock.sleep(EVERY) => true,
-                    told = approved.changed() => told.is_ok(),
-                }
-            };
-            tokio::select! {
-                goes_on = waiting => if !goes_on { return },
-                () = stop.cancelled() => return,
-            }
-        }
+    pub(crate) async fn work(self, clock: Clock, stop: CancellationToken, approved: watch::Receiver<u64>) {
+        let worker = Arc::new(self);
+        let pace = Pace { at_once: AT_ONCE, clock, stop, told: approved };
+        rounds::work(worker.core.clone(), pace, |core, slots| Arc::clone(&worker).round(core, slots)).await;
     }
 
     /// Takes up as much as there is room for. Whether there may be more.
-    async fn round(self: &Arc<Self>, core: &Arc<Core>, slots: &Arc<Semaphore>) -> bool {
+    async fn round(self: Arc<Self>, core: Arc<Core>, slots: Arc<Semaphore>) -> bool {
         let free = slots.available_permits();
         let of = core.to_pick();
         let picked = match core.store.pick(of.clone(), free, self.claim).await {
@@ -124,9 +101,9 @@ impl Worker {
         };
         let is_more = free == 0 || picked.len() == free;
         for one in picked {
-            let Ok(permit) = Arc::clone(slots).try_acquire_owned() else { continue }; // there were as many
+            let Ok(permit) = Arc::clone(&slots).try_acquire_owned() else { continue }; // there were as many
             let mark = of.iter().find(|it| it.capability == one.capability).map(|it| it.mark.clone());
-            let (worker, core) = (Arc::clone(self), Arc::clone(core));
+            let (worker, core) = (Arc::clone(&self), Arc::clone(&core));
             // Counted among the running executions: a shutdown waits for it.
             core.tasks.clone().spawn(async move { worker.run(&core, one, mark, permit).await });
         }

@@ -99,13 +99,13 @@ pub struct IssuerSettings {
     #[serde(default)]
     pub approver_clients: Vec<String>,
     /// How far clocks may differ (default `60s`, at most `5m`).
-    #[serde(default = "default_leeway", deserialize_with = "read::duration")]
+    #[serde(default = "default_leeway", deserialize_with = "crate::duration::text")]
     pub leeway: Duration,
     /// How long after a fetch of keys an unknown one is not worth another (default `30s`, `1s` to `1h`).
-    #[serde(default = "default_cooldown", deserialize_with = "read::duration")]
+    #[serde(default = "default_cooldown", deserialize_with = "crate::duration::text")]
     pub cooldown: Duration,
     /// After which time keys are fetched again (default `10m`, `1m` to `24h`); if that fails the old ones stay.
-    #[serde(default = "default_keep_keys", deserialize_with = "read::duration")]
+    #[serde(default = "default_keep_keys", deserialize_with = "crate::duration::text")]
     pub keep_keys: Duration,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use crate::builder::Problem;
+use crate::duration;
 
 /// One file, and what is wrong with it so far.
 pub(super) struct Found<'t> {
@@ -102,21 +103,10 @@ impl Read for u32 {
 }
 
 impl Read for Duration {
-    const SORT: &'static str = "a time with its unit: `500ms`, `30s`, `5m`, `24h` or `7d`";
+    const SORT: &'static str = duration::SORT;
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
-        let text = value.as_str()?;
-        let (digits, unit) = text.split_at(text.find(|it: char| !it.is_ascii_digit())?);
-        let number: u64 = digits.parse().ok()?;
-        let of = |seconds: u64| number.checked_mul(seconds).map(Duration::from_secs);
-        match unit {
-            "ms" => Some(Duration::from_millis(number)),
-            "s" => of(1),
-            "m" => of(60),
-            "h" => of(3_600),
-            "d" => of(86_400),
-            _ => None,
-        }
+        duration::parse(value.as_str()?)
     }
 }
 

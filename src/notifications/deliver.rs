@@ -14,10 +14,8 @@ use super::message::{Said, message};
 use super::webhook::Webhook;
 use crate::clock::{Clock, micros};
 use crate::pipeline::Core;
+use crate::rounds::{self, Pace};
 use crate::store::outbox::{Due, Fate, Settlement};
-
-/// How often it looks for what other processes wrote, or what is due again.
-const EVERY: Duration = Duration::from_secs(1);
 
 /// How many messages to one receiver are on their way at once.
 const AT_ONCE: usize = 16;
@@ -69,35 +67,14 @@ enum Attempt {
 
 impl Deliverer {
     /// Delivers until the engine shuts down or is gone.
-    pub(super) async fn deliver(self, clock: Clock, stop: CancellationToken, mut told: watch::Receiver<u64>) {
-        let (deliverer, slots) = (Arc::new(self), Arc::new(Semaphore::new(AT_ONCE)));
-        loop {
-            let is_more = {
-                let Some(core) = deliverer.core.upgrade() else { return };
-                if core.tasks.is_closed() {
-                    return;
-                }
-                deliverer.round(&core, &slots).await
-            };
-            let waiting = async {
-                if is_more {
-                    let _ = slots.acquire().await; // never closed
-                    return true;
-                }
-                tokio::select! {
-                    () = clock.sleep(EVERY) => true,
-                    told = told.changed() => told.is_ok(),
-                }
-            };
-            tokio::select! {
-                goes_on = waiting => if !goes_on { return },
-                () = stop.cancelled() => return,
-            }
-        }
+    pub(super) async fn deliver(self, clock: Clock, stop: CancellationToken, told: watch::Receiver<u64>) {
+        let deliverer = Arc::new(self);
+        let pace = Pace { at_once: AT_ONCE, clock, stop, told };
+        rounds::work(deliverer.core.clone(), pace, |core, slots| Arc::clone(&deliverer).round(core, slots)).await;
     }
 
     /// Sends as much as may be on its way at once. Whether there may be more.
-    async fn round(self: &Arc<Self>, core: &Arc<Core>, slots: &Arc<Semaphore>) -> bool {
+    async fn round(self: Arc<Self>, core: Arc<Core>, slots: Arc<Semaphore>) -> bool {
         let (name, free) = (&self.webhook.name, slots.available_permits());
         if free == 0 {
             return true;
@@ -111,8 +88,8 @@ impl Deliverer {
         };
         let is_more = due.len() == free;
         for one in due {
-            let Ok(permit) = Arc::clone(slots).try_acquire_owned() else { continue }; // there were as many
-            let (deliverer, core) = (Arc::clone(self), Arc::clone(core));
+            let Ok(permit) = Arc::clone(&slots).try_acquire_owned() else { continue }; // there were as many
+            let (deliverer, core) = (Arc::clone(&self), Arc::clone(&core));
             // Counted among the running executions: a shutdown waits for it.
             core.tasks.clone().spawn(async move { deliverer.attempt(&core, one, permit).await });
         }

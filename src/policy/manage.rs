@@ -5,14 +5,91 @@ use std::collections::HashSet;
 
 use cedar_policy::{Entities, Entity, EntityUid, Request, RestrictedExpression};
 
+use super::PolicySet;
 use super::compile::Managing;
 use super::decide::references;
 use super::request::{base, context, failure};
 use super::value::{string, uid};
-use super::{ManageAction, Managed, Management, PolicySet};
+use crate::CapabilityId;
 use crate::actor::Identity;
 use crate::audit::{PolicyError, PolicyRef};
+use crate::capability::{Risk, SideEffect};
 use crate::clock::Timestamp;
+
+/// Management actions (`Countersign::Action::".."`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManageAction {
+    Approve,
+    Reject,
+    ReadApprovals,
+    Withdraw,
+    Resume,
+    Reconcile,
+    ReadAudit,
+    ReadPolicies,
+    PublishPolicies,
+    ReadMetrics,
+}
+
+impl ManageAction {
+    /// Every action, in the order of the declaration.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Approve,
+        Self::Reject,
+        Self::ReadApprovals,
+        Self::Withdraw,
+        Self::Resume,
+        Self::Reconcile,
+        Self::ReadAudit,
+        Self::ReadPolicies,
+        Self::PublishPolicies,
+        Self::ReadMetrics,
+    ];
+
+    /// The name in policies and events.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Reject => "reject",
+            Self::ReadApprovals => "read_approvals",
+            Self::Withdraw => "withdraw",
+            Self::Resume => "resume",
+            Self::Reconcile => "reconcile",
+            Self::ReadAudit => "read_audit",
+            Self::ReadPolicies => "read_policies",
+            Self::PublishPolicies => "publish_policies",
+            Self::ReadMetrics => "read_metrics",
+        }
+    }
+
+    /// Whether it decides one type of an approval (APR-2).
+    pub(crate) fn decides(self) -> bool {
+        matches!(self, Self::Approve | Self::Reject)
+    }
+}
+
+/// What a management action acts on.
+pub(crate) enum Managed<'a> {
+    Engine,
+    Approval {
+        id: &'a str,
+        capability: &'a CapabilityId,
+        requester: &'a Identity,
+        risk: Risk,
+        side_effect: SideEffect,
+        tenant: &'a str,
+        /// For approve and reject: the one type that is decided.
+        requirement: Option<&'a str>,
+    },
+}
+
+/// The answer to a management action.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Management {
+    Allow,
+    Deny,
+    Failed(Vec<PolicyError>),
+}
 
 impl PolicySet {
     pub(super) fn manage_or_fail(

@@ -1,7 +1,5 @@
 //! Files of a policy set, places in them, and what is wrong there.
 
-use super::{PolicyProblem, Severity};
-
 /// A file as it was read.
 pub(crate) struct SourceFile {
     pub(crate) name: String,
@@ -14,7 +12,62 @@ pub(super) const MAX_PROBLEMS: usize = 200;
 /// The most characters of a problem's texts.
 const MAX_TEXT: usize = 1_000;
 
+/// One thing that is wrong with a policy set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyProblem {
+    /// The file, as it is named in the directory.
+    pub file: String,
+    /// Counts from 1; 0 if it is about the whole file.
+    pub line: usize,
+    /// Counts from 1, in characters.
+    pub column: usize,
+    /// The policy's `@id`, if it has one.
+    pub policy: Option<String>,
+    /// What is wrong; at most 1,000 characters.
+    pub what: String,
+    /// The next step.
+    pub help: Option<String>,
+    /// The line itself, cut to 120 characters.
+    pub excerpt: Option<String>,
+    /// Whether the set loads all the same.
+    pub severity: Severity,
+}
+
+/// What a problem of a policy set means for it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The set does not load.
+    Error,
+    /// It loads, and says or leaves out something that its author should look at.
+    Warning,
+    /// It loads, and nothing need be done.
+    Note,
+}
+
 impl PolicyProblem {
+    /// Whether the set does not load because of it.
+    pub fn is_fatal(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
+    /// The checker itself failed: then nothing loads.
+    pub(crate) fn internal(cause: &crate::BoxError) -> Self {
+        Self {
+            file: String::new(),
+            line: 0,
+            column: 0,
+            policy: None,
+            what: format!("the policies could not be checked: {cause}"),
+            help: None,
+            excerpt: None,
+            severity: Severity::Error,
+        }
+    }
+
     /// A problem of a whole file.
     pub(crate) fn of_file(file: impl Into<String>, what: impl Into<String>) -> Self {
         Self {

@@ -3,13 +3,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::problem::SourceFile;
 use super::scan::MAX_BYTES;
-use super::{PolicyProblem, PolicySource, extend, schema_file};
+use super::{PolicyProblem, extend, schema_file};
 use crate::audit::hex;
 
 /// The most files of a set, and the most bytes of all of them together.
@@ -20,6 +20,28 @@ const MAX_SET_BYTES: usize = 16 << 20;
 const BESIDE: [&str; 2] = ["tests", "invariants"];
 /// The most bytes that are read of a generated schema: it grows with the capabilities.
 const MAX_SCHEMA_BYTES: usize = 16 << 20;
+
+/// Where policies come from.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum PolicySource {
+    /// A directory of `*.cedar` files, `schema.cedarschema`, `countersign.cedarschema`, `tests/` and `invariants/`.
+    Directory(PathBuf),
+    /// Files that are compiled in or made by code: name and text.
+    Files(Vec<(String, String)>),
+}
+
+impl From<&str> for PolicySource {
+    fn from(directory: &str) -> Self {
+        Self::Directory(directory.into())
+    }
+}
+
+impl From<PathBuf> for PolicySource {
+    fn from(directory: PathBuf) -> Self {
+        Self::Directory(directory)
+    }
+}
 
 /// The files of a set, sorted by name.
 #[derive(Default)]
