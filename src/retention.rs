@@ -69,8 +69,12 @@ pub(crate) enum RetentionError {
     /// The log or the archive is not what was recorded.
     #[error("the log and its archive do not verify")]
     Unverified(Box<Report>),
-    #[error("the archive `{0}` ends before event {1}")]
-    TooShort(String, i64),
+    #[error("not all of the events {0} to {1} are in the archive and signed")]
+    Short(i64, i64),
+    #[error("the checkpoints beside the archive do not cover it")]
+    Uncovered,
+    #[error("what is beside the archive cannot be read: {0}")]
+    Io(#[from] std::io::Error),
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// Since the plan was made.
@@ -81,37 +85,60 @@ pub(crate) enum RetentionError {
     Needed(Need),
 }
 
-/// Whether there are rows that may go, and have not gone yet: an earlier command was ended.
+/// Rows that may go, and have not gone yet, since an earlier command was ended: the first and the last event that must be
+/// in its archives, and those.
 ///
 /// # Errors
 /// If the database cannot be read.
-pub(crate) async fn is_unfinished(log: &LogReader) -> Result<bool, StoreError> {
+pub(crate) async fn unfinished(log: &LogReader) -> Result<Option<(i64, i64, Vec<PathBuf>)>, StoreError> {
     let (first, through) = (log.first().await?, log.detached().await?);
-    Ok(first.is_some_and(|it| it <= through - through % TILE))
+    let Some(first) = first.filter(|it| *it <= through - through % TILE) else { return Ok(None) };
+    let parts = log.detachments().await?.into_iter().filter(|it| it.through >= first);
+    let mut archives: Vec<PathBuf> = parts.map(|it| it.archive.into()).collect();
+    archives.dedup();
+    Ok(Some((first, through, archives)))
 }
 
-/// Checks log and archives from their beginning; what is wrong with one of them is an error.
+/// Checks the log from its beginning, and archives of a part of it; what is wrong with one of them is an error.
 ///
 /// # Errors
-/// If anything is wrong, or an archive ends before `through`.
+/// If anything is wrong, or not all from the first to the last of these events is in the archives and signed.
 pub(crate) async fn check(
     database: &Path,
     archives: &[PathBuf],
     given: &Given,
-    through: i64,
+    (from, through): (i64, i64),
     progress: Progress<'_>,
 ) -> Result<(), RetentionError> {
-    let given = archives.iter().fold(given.clone(), Given::archive);
+    let given = archives.iter().fold(given.clone(), Given::some_archive);
     let report = verify::database(database, &given, progress).await?;
     if !report.ok {
         return Err(RetentionError::Unverified(Box::new(report)));
     }
-    let ends_at = report.archived.map_or(0, |it| it.through);
-    if ends_at < through || report.covered < u64::try_from(through).unwrap_or(u64::MAX) {
-        let name = archives.last().map(|it| it.display().to_string()).unwrap_or_default();
-        return Err(RetentionError::TooShort(name, through));
+    let has_all = report.archived.is_some_and(|it| it.seq <= from && it.through >= through);
+    if !has_all || report.covered < u64::try_from(through).unwrap_or(u64::MAX) {
+        return Err(RetentionError::Short(from, through));
     }
     Ok(())
+}
+
+/// Checks an archive by itself, with nothing but what is beside it and the public key.
+///
+/// # Errors
+/// If anything is wrong, or its checkpoints do not cover all up to `through`.
+pub(crate) fn check_alone(archive: &Archive, keys: &Given, through: i64) -> Result<(), RetentionError> {
+    let (export, beside) = archive.open()?;
+    let mut given = keys.clone().checkpoints(&beside.checkpoints);
+    if let Some(from) = &beside.from {
+        given =
+            given.from(from).map_err(|_| VerifyError::NoStart("what is beside the archive is no beginning of it"))?;
+    }
+    let report = verify::export(export, &given, &mut |_, _| {})?;
+    if !report.ok {
+        return Err(RetentionError::Unverified(Box::new(report)));
+    }
+    let covers = report.covered >= u64::try_from(through).unwrap_or(u64::MAX);
+    covers.then_some(()).ok_or(RetentionError::Uncovered)
 }
 
 /// Says in the log that these events may leave, as one transaction with its being so.

@@ -32,6 +32,8 @@ pub(crate) enum ArchiveError {
     Beginning(#[from] VerifyError),
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
+    #[error("beside it is a `{0}` of another file")]
+    Beside(&'static str),
     #[error("the checkpoint that it ends with is gone")]
     NoCheckpoint,
 }
@@ -67,10 +69,12 @@ impl Archive {
             return Err(ArchiveError::Gap { ends: at, after: plan.after });
         }
         file.settle()?;
-        if last.is_none() && plan.after > 0 {
-            let (_, note) = checkpoint(log, plan.after).await?;
-            let beginning = verify::standing(database, &note).await?;
-            export::beside(path, ".from", &beginning)?;
+        if last.is_none() {
+            let beginning = match plan.after {
+                0 => None,
+                after => Some(verify::standing(database, &checkpoint(log, after).await?.1).await?),
+            };
+            begins(path, beginning.as_deref())?;
         }
         let mut beside = Checkpoints::open(path, plan.after)?;
         export::beside(path, ".pub", public)?;
@@ -98,6 +102,14 @@ impl Archive {
         &self.root
     }
 
+    /// Itself and what is beside it.
+    pub(crate) fn open(&self) -> io::Result<(BufReader<File>, Beside)> {
+        let checkpoints = std::fs::read_to_string(with(&self.path, ".checkpoints"))?;
+        let from = with(&self.path, ".from");
+        let from = if from.exists() { Some(std::fs::read_to_string(from)?) } else { None };
+        Ok((BufReader::new(File::open(&self.path)?), Beside { checkpoints, from }))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -110,6 +122,33 @@ impl Archive {
     /// What it is called, wherever it goes.
     pub(crate) fn file_name(&self) -> String {
         self.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+/// What is beside an archive.
+pub(crate) struct Beside {
+    pub(crate) checkpoints: String,
+    /// What it goes on from, if it does not begin with the first event.
+    pub(crate) from: Option<String>,
+}
+
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// What a file without any event has beside it is what this file begins with, and nothing of another one.
+fn begins(path: &Path, beginning: Option<&str>) -> Result<(), ArchiveError> {
+    let beside = |ending: &str| std::fs::read_to_string(with(path, ending)).ok();
+    if beside(".checkpoints").is_some_and(|it| !it.is_empty()) {
+        return Err(ArchiveError::Beside(".checkpoints"));
+    }
+    match (beside(".from"), beginning) {
+        (None, None) => Ok(()),
+        (None, Some(beginning)) => Ok(export::beside(path, ".from", beginning).map(drop)?),
+        (Some(there), Some(beginning)) if there == beginning => Ok(()), // an ended command wrote it
+        (Some(_), _) => Err(ArchiveError::Beside(".from")),
     }
 }
 

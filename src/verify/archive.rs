@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::PathBuf;
 
 use super::columns::Checked;
 use super::export::{Lines, entry};
+use super::given::Given;
 use super::hash::{Hash, leaf};
 use super::report::{FindingKind, Findings, Span, number};
 
@@ -15,7 +15,7 @@ pub(super) struct Archives {
     files: VecDeque<Archive>,
     /// From the first event to the last one that was read.
     read: Option<(u64, u64)>,
-    are_any: bool,
+    are_all: bool,
 }
 
 struct Archive {
@@ -39,20 +39,21 @@ impl Archives {
     ///
     /// # Errors
     /// If one cannot be read.
-    pub(super) fn open(paths: &[PathBuf], findings: &mut Findings) -> io::Result<Self> {
+    pub(super) fn open(given: &Given, findings: &mut Findings) -> io::Result<Self> {
         let mut files = Vec::new();
-        for path in paths {
+        for path in &given.archives {
             let lines = Lines(BufReader::new(File::open(path)?));
             let mut archive = Archive { name: path.display().to_string(), lines, last: 0, next: None };
             archive.step(findings)?;
             files.extend(archive.next.is_some().then_some(archive));
         }
         files.sort_by_key(|it| it.next.map(|it| it.seq));
-        Ok(Self { files: files.into(), read: None, are_any: !paths.is_empty() })
+        Ok(Self { files: files.into(), read: None, are_all: given.are_all })
     }
 
-    pub(super) fn are_any(&self) -> bool {
-        self.are_any
+    /// Whether what is in none of them is missing.
+    pub(super) fn are_all(&self) -> bool {
+        self.are_all
     }
 
     /// What was read of them.

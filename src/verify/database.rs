@@ -106,7 +106,7 @@ impl Left {
         let said = evidence.detached().await?.and_then(|it| serde_json::from_slice::<Event>(&it).ok());
         let first = evidence.rows(0, 1).await?.first().map_or(0, |it| u64::try_from(it.seq).unwrap_or(0));
         let through = said.map_or(0, |it| it.data.through).min(first.saturating_sub(1));
-        Ok(Self { through, archives: Archives::open(&given.archives, findings)? })
+        Ok(Self { through, archives: Archives::open(given, findings)? })
     }
 }
 
@@ -124,7 +124,7 @@ async fn vacant(
     let archived = if has_left { left.archives.at(place, &mut walk.findings)? } else { None };
     match (archived, reference) {
         (Some(row), _) => walk.row(&row, reference),
-        (None, Some(hash)) if has_left && !left.archives.are_any() => walk.detached(hash),
+        (None, Some(hash)) if has_left && !left.archives.are_all() => walk.detached(hash),
         (None, Some(hash)) => walk.absent(hash),
         (None, None) if !has_left && tiles.end.is_some_and(|it| it <= walk.place()) => walk.gap(before.max(place)),
         (None, None) => walk.gap(place),
@@ -139,7 +139,7 @@ async fn check_archives(evidence: &mut Evidence, findings: &mut Findings, left: 
         if line.seq <= last {
             continue; // another archive has it, too
         }
-        if line.seq > last + 1 {
+        if line.seq > last + 1 && (left.archives.are_all() || last > left.through) {
             findings.range(last + 1, line.seq - 1, FindingKind::Missing, Some(name.clone()));
         }
         match tiles.at(line.seq - 1, evidence).await? {

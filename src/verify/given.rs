@@ -20,6 +20,8 @@ pub struct Given {
     pub(super) start: Option<Start>,
     /// Files of events that left the database.
     pub(super) archives: Vec<PathBuf>,
+    /// Whether all that left must be in one of them.
+    pub(super) are_all: bool,
     /// Parts of files that are no notes, by file.
     pub(super) torn: Vec<(String, usize)>,
 }
@@ -111,6 +113,12 @@ impl Given {
 
     /// An archive: an export of events that left the database. With any, all that left must be in one.
     pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
+        self.are_all = true;
+        self.some_archive(path)
+    }
+
+    /// The same, while others are elsewhere.
+    pub(crate) fn some_archive(mut self, path: impl Into<PathBuf>) -> Self {
         self.archives.push(path.into());
         self
     }

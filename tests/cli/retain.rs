@@ -118,8 +118,11 @@ async fn what_leaves_verifies_from_the_archive_alone_and_with_the_log_that_goes_
 
     assert_eq!(old.retain("a.ndjson").code, 1, "the export still holds the rest");
     assert_eq!(old.run(&["export", "--cursor", "siem", "--out", "siem.ndjson"]).code, 0);
+    let away = old.shell.path().join("away");
+    std::fs::rename(old.shell.path().join("a.ndjson"), &away).unwrap(); // older archives may be elsewhere by now
     let ran = old.retain("b.ndjson");
     assert_eq!((ran.code, &ran.json()["detached"]), (0, &json!({"from": 701, "through": 1_000})), "{}", ran.err);
+    std::fs::rename(away, old.shell.path().join("a.ndjson")).unwrap();
     assert_eq!(old.state().await, (769, 1_002 - 768, 1_000));
     let (code, report) = old.verify_alone("b.ndjson", &["--from", "b.ndjson.from"]);
     assert_eq!((code, &report["events"], &report["covered"]), (0, &json!(300), &json!(1_000)), "{report}");
@@ -188,6 +191,14 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
     old.shell.write("begun.ndjson", &text.replace("\"count\":150", "\"count\":151"));
     let ran = old.retain("begun.ndjson");
     assert!(ran.code == 1 && ran.err.contains("beginning with 150 edited"), "{}", ran.err);
+    // One whose checkpoints somebody else made.
+    old.run(&["export", "--out", "other-key.ndjson", "--until", "200"]);
+    let log = Log::new().await;
+    log.checkpoint().await;
+    let foreign = std::fs::read_to_string(crate::ledger::anchor(&log.place.database())).unwrap();
+    old.shell.write("other-key.ndjson.checkpoints", &foreign);
+    let ran = old.retain("other-key.ndjson");
+    assert!(ran.code == 1 && ran.err.contains("signature"), "{}", ran.err);
 
     old.shell.write("notes.md", "# Notes\n\nOf mine.\n");
     let other = text.replace("unknown_key", "unknown_kez");
@@ -195,6 +206,11 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
     for (name, told) in [("notes.md", "it is no export"), (".", "no regular file")] {
         let ran = old.retain(name);
         assert!(ran.code == 5 && ran.err.contains(told), "{}", ran.err);
+    }
+    for ending in ["checkpoints", "from"] {
+        old.shell.write(&format!("{ending}.ndjson.{ending}"), "of another file");
+        let ran = old.retain(&format!("{ending}.ndjson"));
+        assert!(ran.code == 5 && ran.err.contains(&format!("`.{ending}` of another file")), "{}", ran.err);
     }
     assert_eq!(old.shell.run(&["audit", "verify", "--export", "other.ndjson"]).code, 1);
     assert_eq!(old.retain("other.ndjson").code, 1, "each line of an archive is looked at");

@@ -56,7 +56,9 @@ fn before(args: &Retain) -> Result<Timestamp, Failure> {
 
 /// By what the log is checked before anything leaves.
 struct Trust {
-    given: Given,
+    keys: Given,
+    /// With what the log's own anchor has.
+    log: Given,
     public: String,
 }
 
@@ -72,13 +74,14 @@ impl Trust {
                 return Err(Failure::could_not_run(cause, next));
             }
         };
-        let given = Given::new().keys(&public);
-        let mut given = given.map_err(|it| Failure::could_not_run(format!("the public key: {it}"), next))?;
+        let keys = Given::new().keys(&public);
+        let keys = keys.map_err(|it| Failure::could_not_run(format!("the public key: {it}"), next))?;
+        let mut log = keys.clone();
         let anchor = beside(database, ".checkpoints");
         if anchor.is_file() {
-            given = given.anchor(&anchor.display().to_string(), &read_text(&anchor)?);
+            log = log.anchor(&anchor.display().to_string(), &read_text(&anchor)?);
         }
-        Ok(Self { given, public })
+        Ok(Self { keys, log, public })
     }
 }
 
@@ -100,8 +103,8 @@ async fn retain(
     let written = Archive::write(&log, path, &plan, archive, &trust.public).await;
     let written = written.map_err(|it| RetentionError::Archive(archive.display().to_string(), it));
     let written = written.map_err(|it| failed(&it))?;
-    let archives = archives(&log, Some(written.path())).await?;
-    check(path, &archives, trust, plan.through).await?;
+    check(path, &[written.path().to_owned()], trust, (plan.after + 1, plan.through)).await?;
+    retention::check_alone(&written, &trust.keys, plan.through).map_err(|it| failed(&it))?;
     retention::detach(store, &plan, &written, issuer()).await.map_err(|it| failed(&it))?;
     deleted += purge(store).await?;
     let json = json!({
@@ -123,34 +126,19 @@ async fn retain(
 
 /// What an earlier command began: its archives are looked at again before any more goes.
 async fn finish(store: &Store, path: &Path, trust: &Trust) -> Result<u64, Failure> {
-    let log = store.log();
-    if !retention::is_unfinished(&log).await.map_err(|it| unavailable(&it))? {
-        return Ok(0);
+    let unfinished = retention::unfinished(&store.log()).await.map_err(|it| unavailable(&it))?;
+    let Some((first, through, archives)) = unfinished else { return Ok(0) };
+    if let Some(missing) = archives.iter().find(|it| !it.is_file()) {
+        let cause = format!("an earlier command was ended, and its archive `{}` is not there", missing.display());
+        return Err(Failure::could_not_run(cause, "put it back where it was, for as long as this takes"));
     }
-    let through = log.detached().await.map_err(|it| unavailable(&it))?;
-    check(path, &archives(&log, None).await?, trust, through).await?;
+    check(path, &archives, trust, (first, through)).await?;
     purge(store).await
 }
 
-/// Every archive of this log, and another one: together they have all that left.
-async fn archives(log: &LogReader, another: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
-    let parts = log.detachments().await.map_err(|it| unavailable(&it))?;
-    let mut all: Vec<PathBuf> = parts.into_iter().map(|it| it.archive.into()).collect();
-    all.extend(another.map(Path::to_owned));
-    all.sort();
-    all.dedup();
-    match all.iter().find(|it| !it.is_file()) {
-        None => Ok(all),
-        Some(missing) => {
-            let cause = format!("the archive `{}` of events that left before is not there", missing.display());
-            Err(Failure::could_not_run(cause, "put it back where it was, for as long as this takes"))
-        }
-    }
-}
-
-async fn check(path: &Path, archives: &[PathBuf], trust: &Trust, through: i64) -> Result<(), Failure> {
+async fn check(path: &Path, archives: &[PathBuf], trust: &Trust, part: (i64, i64)) -> Result<(), Failure> {
     let bar = Bar::new();
-    let done = retention::check(path, archives, &trust.given, through, &mut |done, all| bar.show(done, all)).await;
+    let done = retention::check(path, archives, &trust.log, part, &mut |done, all| bar.show(done, all)).await;
     bar.clear();
     done.map_err(|it| failed(&it))
 }
@@ -171,7 +159,9 @@ fn failed(error: &RetentionError) -> Failure {
             return Failure::ending(Exit::Failed, cause, "see all of it: `countersign audit verify --archive FILE`");
         }
         RetentionError::Store(_) => "see to the database, then do it again: it goes on from there",
-        RetentionError::Archive(..) | RetentionError::TooShort(..) => "name another file: `--archive FILE`",
+        RetentionError::Archive(..) | RetentionError::Short(..) | RetentionError::Uncovered | RetentionError::Io(_) => {
+            "name another file: `--archive FILE`"
+        }
         RetentionError::Verify(_) => "see to the files that you named, then do it again",
         RetentionError::Overtaken | RetentionError::Needed(_) => "do it again",
     };
@@ -241,7 +231,7 @@ async fn status(log: &LogReader) -> Result<Answer, Failure> {
     };
     let rows: Vec<_> = parts.iter().map(row).collect();
     let mut text = table(&["events", "archive", "since", "its SHA-256 then"], &rows);
-    if retention::is_unfinished(log).await.map_err(|it| unavailable(&it))? {
+    if retention::unfinished(log).await.map_err(|it| unavailable(&it))?.is_some() {
         text.push_str("Some of them are still in the database, too: the next `audit retain` deletes them.\n");
     }
     Ok(Answer::list(&parts, text))
