@@ -43,7 +43,7 @@ struct Ready {
 pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     let json = args.format.json;
     let config = configured(&args).map_err(|it| settings::unfit(&it))?;
-    let mut spans = Spans::open(&config).map_err(|it| settings::unfit(&it))?;
+    let spans = Spans::open(&config).map_err(|it| settings::unfit(&it))?;
     log::init_server(verbose, &config.log, spans.layer())?;
     log_panics();
     let Ready { config, application, auth, log, tokens } = ready(config, args.demo).await?;
@@ -68,7 +68,7 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     let _ = print(&if json { announcement.json() } else { announcement.text() }); // nobody reads: it serves all the same
     tracing::info!(address = %announcement.address, database = announcement.database, "listening");
     drop(announcement); // and with it the demo's tokens
-    spans.measure(&engine);
+    let spans = spans.measure(&engine);
     let stop = CancellationToken::new();
     let serving = serve(&engine, auth, &config.http, listener, metrics, &stop);
     let answer = until_stopped(serving, &stop, signals).await;

@@ -130,7 +130,10 @@ impl Anchor {
         }
     }
 
-    #[cfg_attr(not(feature = "http"), expect(clippy::unused_async, reason = "other anchors wait for others"))]
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(clippy::unused_async, unused_variables, reason = "other anchors wait for others")
+    )]
     async fn take(&self, note: &str, limit: Duration) -> Result<(), AnchorError> {
         match &self.0 {
             Kind::File(path) => append(path, note).map_err(AnchorError::File),

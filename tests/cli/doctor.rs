@@ -265,24 +265,26 @@ fn the_log_its_checkpoints_and_its_anchors_are_looked_at() {
     }
     told.push(log(&shell));
     let time = (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME");
-    insta::with_settings!({filters => [time]}, { insta::assert_snapshot!(told.join("\n--\n"), @r"
-    log good: 4 events, 0 of them in the tree, 0 signed: there is no `audit.key`
-    --
-    log good: 4 events, 0 of them in the tree, 0 signed
-    --
-    log good: 4 events, 4 of them in the tree, 4 signed, last at TIME
-    anchors good: the last checkpoint is with 1 of 1
-    --
-    log note: 4 events, 0 of them in the tree, 0 signed: the next one has waited since TIME; if a server runs, its log says why; else sign them: `countersign audit checkpoint`
-    --
-    log good: 4 events, 4 of them in the tree, 4 signed, last at TIME
-    anchor note: `put:log.example/` has checkpoints up to 0 events, the last one covers 4; see whether it can be reached: a server that runs hands over what it lacks
-    anchors good: the last checkpoint is with 1 of 2
-    --
-    log problem: 1 events, 4 of them in the tree, 4 signed; this cannot be: look into it with `countersign audit verify`
-    anchor note: `put:log.example/` has checkpoints up to 0 events, the last one covers 4; see whether it can be reached: a server that runs hands over what it lacks
-    anchors good: the last checkpoint is with 1 of 2
-    ") });
+    insta::with_settings!({filters => [time]}, {
+        insta::assert_snapshot!(told.join("\n--\n"), @r"
+        log good: 4 events, 0 of them in the tree, 0 signed: there is no `audit.key`
+        --
+        log good: 4 events, 0 of them in the tree, 0 signed
+        --
+        log good: 4 events, 4 of them in the tree, 4 signed, last at TIME
+        anchors good: the last checkpoint is with 1 of 1
+        --
+        log note: 4 events, 0 of them in the tree, 0 signed: the next one has waited since TIME; if a server runs, its log says why; else sign them: `countersign audit checkpoint`
+        --
+        log good: 4 events, 4 of them in the tree, 4 signed, last at TIME
+        anchor note: `put:log.example/` has checkpoints up to 0 events, the last one covers 4; see whether it can be reached: a server that runs hands over what it lacks
+        anchors good: the last checkpoint is with 1 of 2
+        --
+        log problem: 1 events, 4 of them in the tree, 4 signed; this cannot be: look into it with `countersign audit verify`
+        anchor note: `put:log.example/` has checkpoints up to 0 events, the last one covers 4; see whether it can be reached: a server that runs hands over what it lacks
+        anchors good: the last checkpoint is with 1 of 2
+        ");
+    });
 }
 
 #[test]

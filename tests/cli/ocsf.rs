@@ -77,7 +77,7 @@ fn shape(shape: &Shape, object: &Map<String, Value>, path: &str, problems: &mut 
             None => problems.push(format!("{path} is no attribute")),
             Some(it) if it.deprecated => problems.push(format!("{path} is deprecated")),
             Some(it) if !it.profiles.is_empty() => {
-                problems.push(format!("{path} is of the profiles {:?}", it.profiles))
+                problems.push(format!("{path} is of the profiles {:?}", it.profiles));
             }
             Some(it) if it.array => problems.push(format!("{path} is a list, and none is exported")),
             Some(it) => attribute(it, value, object, &path, problems),
@@ -97,12 +97,11 @@ fn attribute(it: &Attribute, value: &Value, beside: &Map<String, Value>, path: &
     if !fits {
         problems.push(format!("{path} is no {}: {value}", it.kind));
     }
-    match (&it.object, value) {
-        (Some(name), Value::Object(members)) => match SCHEMA.objects.get(name) {
+    if let (Some(name), Value::Object(members)) = (&it.object, value) {
+        match SCHEMA.objects.get(name) {
             Some(known) => shape(known, members, path, problems),
             None => problems.push(format!("{path}: what a `{name}` is, is not in the fixture")),
-        },
-        (Some(_) | None, _) => {}
+        }
     }
     let Some(values) = &it.values else { return };
     match values.get(&value.to_string()) {

@@ -120,10 +120,10 @@ async fn a_proof_is_written_in_one_way_only() {
         with(&|it| it.insert(3, String::new())),
         with(&|it| it.swap(3, 4)),
         with(&|it| drop(it.remove(3))),
-        with(&|it| drop(it[3].pop())),
+        with(&|it| it[3].truncate(43)),
         with(&|it| it.insert(11, "an extension".into())),
         with(&|it| it[12].push(' ')),
-        with(&|it| drop(it[12].pop())),
+        with(&|it| it[12] = it[12].trim_end_matches('=').into()),
         with(&|it| drop(it.remove(12))),
     ];
     for it in changed {
@@ -140,7 +140,7 @@ async fn a_proof_that_brings_another_event_than_the_one_in_question_proves_nothi
     let key = known(&log);
     let proof = proof(&log.place.database(), 7);
     let entry = proved(proof.as_bytes(), &key).unwrap().entry;
-    let bare: String = proof.lines().filter(|it| !it.starts_with("extra ")).map(|it| format!("{it}\n")).collect();
+    let bare: String = proof.split_inclusive('\n').filter(|it| !it.starts_with("extra ")).collect();
     let other = proof.replacen("extra ", "extra AAAA", 1);
     let is_proved = |text: &str, entry: Option<&[u8]>| verify::proof(text, entry, &key).map(|it| it.ok).ok();
     assert_eq!(is_proved(&proof, Some(&entry)), Some(true));

@@ -57,7 +57,7 @@ async fn metrics(listener: &TcpListener) -> (String, ExportMetricsServiceRequest
 async fn passing<T>(app: &App, outcome: impl Future<Output = T>) -> T {
     let mut outcome = std::pin::pin!(outcome);
     loop {
-        app.clock().advance(Duration::from_secs(60));
+        app.clock().advance(Duration::from_mins(1));
         if let Ok(outcome) = tokio::time::timeout(Duration::from_millis(20), &mut outcome).await {
             return outcome;
         }

@@ -51,14 +51,17 @@ impl Spans {
 
     /// And the metrics of this engine.
     #[cfg(feature = "otel")]
-    pub(super) fn measure(&mut self, engine: &Engine<Desk>) {
+    pub(super) fn measure(mut self, engine: &Engine<Desk>) -> Self {
         if let Some(way) = &mut self.0 {
             way.measure(engine);
         }
+        self
     }
 
     #[cfg(not(feature = "otel"))]
-    pub(super) fn measure(&mut self, _: &Engine<Desk>) {}
+    pub(super) fn measure(self, _: &Engine<Desk>) -> Self {
+        self
+    }
 
     /// Sends the last ones.
     pub(super) async fn close(self) {
