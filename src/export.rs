@@ -6,6 +6,7 @@ mod cloudevents;
 mod file;
 mod form;
 mod ocsf;
+mod otel;
 mod webhook;
 
 use std::io::{self, Write};

@@ -120,11 +120,16 @@ impl LogTree {
         Self { is_on: false, ..Self::default() }
     }
 
-    /// Ready for the database at this path.
+    /// Who keeps the checkpoints of the database at this path; nobody, if nobody signs any.
+    pub(crate) fn kept_by(&self, database: &std::path::Path) -> Vec<Anchor> {
+        let named = || self.anchors.clone().unwrap_or_else(|| vec![Anchor::beside(database)]);
+        self.key.as_ref().map(|_| named()).unwrap_or_default()
+    }
+
+    /// Ready for the database of this store.
     pub(crate) fn ready(self, store: &Store, serves: bool) -> Ledger {
-        let Self { key, every, anchors, readers, is_on } = self;
-        let beside = || vec![Anchor::beside(store.path())];
-        let anchors = if key.is_some() { anchors.unwrap_or_else(beside) } else { Vec::new() };
+        let anchors = self.kept_by(store.path());
+        let Self { key, every, readers, is_on, .. } = self;
         let (state, health) = (Mutex::new(State::default()), Health::default());
         Ledger { key, every, anchors, readers, is_on: is_on && serves, state, health }
     }

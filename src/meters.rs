@@ -3,6 +3,7 @@
 //! Counting is relaxed atomics in places that are there before the first call: a capability has its own, found by its
 //! place in the registry, so that nothing is looked up by labels and no caller can make a new series.
 
+mod family;
 mod histogram;
 mod text;
 
@@ -13,8 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use self::family::Scrape;
+pub(crate) use self::family::{Beside, Family};
+#[cfg(feature = "otel")]
+pub(crate) use self::family::{Labels, Points, UNKNOWN, Value};
 pub(crate) use self::histogram::Histogram;
-pub(crate) use self::text::Beside;
+#[cfg(feature = "otel")]
+pub(crate) use self::histogram::Seen;
 use crate::LogHealth;
 #[cfg(feature = "http")]
 use crate::auth::{AuthFailure, Keyring};
@@ -53,6 +59,11 @@ struct Counted {
 
 /// A finished request: method, route (never a path) and status.
 pub(crate) type Request = (&'static str, &'static str, u16);
+
+/// Metrics as text (version 0.0.4).
+pub(crate) fn text(told: Vec<Family>) -> String {
+    text::of(told)
+}
 
 /// How executions of one capability ended, and how long they took.
 #[derive(Debug)]
@@ -151,9 +162,9 @@ impl Meters {
         Streaming(Arc::clone(&self.0))
     }
 
-    /// All of them, as text (version 0.0.4). `figures` is what the store says.
-    pub(crate) fn text(&self, figures: Figures, running: usize, log: LogHealth, beside: Beside) -> String {
-        text::of(text::Scrape { counted: Arc::clone(&self.0), figures, running, log, beside })
+    /// All of them. `figures` is what the store says.
+    pub(crate) fn told(&self, figures: Figures, running: usize, log: LogHealth, beside: Beside) -> Vec<Family> {
+        Scrape { counted: Arc::clone(&self.0), figures, running, log, beside }.families()
     }
 }
 

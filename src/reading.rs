@@ -10,6 +10,7 @@ use crate::actor::Identity;
 use crate::audit::EventKind;
 use crate::clock::Timestamp;
 use crate::deciding::actor_of;
+use crate::meters::{self, Family};
 use crate::outcome::Error;
 use crate::pipeline::Core;
 use crate::policies::Loaded;
@@ -235,9 +236,14 @@ impl Core {
 
     /// The metrics as text.
     pub(crate) async fn metrics(&self) -> String {
+        meters::text(self.measured().await)
+    }
+
+    /// The metrics.
+    pub(crate) async fn measured(&self) -> Vec<Family> {
         let outbox = self.store.backlog().await.ok().map(|it| [it.due, it.dead]);
         let beside = self.tallies.beside(outbox);
-        self.meters.text(self.store.figures().await, self.tasks.len(), self.ledger.health(), beside)
+        self.meters.told(self.store.figures().await, self.tasks.len(), self.ledger.health(), beside)
     }
 }
 

@@ -44,10 +44,7 @@ impl Plan {
     /// If the database cannot be read.
     pub(crate) async fn make(log: &LogReader, before: Timestamp) -> Result<Self, StoreError> {
         let after = log.detached().await?;
-        let old = match log.first_since(before).await? {
-            Some(first) => first - 1,
-            None => log.heads().await?.0,
-        };
+        let old = log.before_first_from(before).await?;
         let needed = if old > after { log.needed(old).await? } else { Vec::new() };
         let free = needed.iter().map(|it| it.seq).min().unwrap_or(old).min(old);
         let through = log.checkpoint_up_to(free).await?.map_or(0, |it| it.0);

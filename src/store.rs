@@ -45,6 +45,8 @@ pub(crate) use self::export::Cursor;
 pub(crate) use self::lease::Owner;
 pub(crate) use self::open::OpenError;
 pub(crate) use self::probe::Probe;
+#[cfg(feature = "cli")]
+pub(crate) use self::read::LogState;
 pub(crate) use self::read::{EventFilter, Figures, LogReader, Readers};
 #[cfg(feature = "cli")]
 pub(crate) use self::retain::Detachment;

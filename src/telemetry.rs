@@ -1,11 +1,15 @@
-//! The spans of a call, for whoever operates the engine, and their way to an OpenTelemetry collector.
+//! The spans of a call, for whoever operates the engine, and their way and that of the metrics to an OpenTelemetry collector.
 //!
 //! `docs/telemetry.md` lists them. They hold ids and words of closed sets; no input, output, reason or error text (INV-9).
 
 #[cfg(feature = "otel")]
 mod conventions;
 #[cfg(feature = "otel")]
+mod endpoint;
+#[cfg(feature = "otel")]
 mod export;
+#[cfg(feature = "otel")]
+mod metrics;
 #[cfg(feature = "http")]
 mod settings;
 

@@ -66,6 +66,7 @@ fn each_dependency_has_one_user() {
         ("rustls::", &["outbound"]),
         ("reqwest::", &["outbound", "notifications", "auth", "manifest", "ledger", "export", "telemetry", "cli"]),
         ("opentelemetry", &["telemetry", "manifest"]),
+        ("prost::", &["telemetry"]),
         ("tracing_opentelemetry::", &["telemetry", "manifest"]),
         ("tracing_subscriber::", &["telemetry", "cli"]),
         ("tlog_tiles::", &["ledger"]),

@@ -13,6 +13,8 @@ mod drift;
 mod export;
 mod init;
 mod notifications;
+mod ocsf;
+mod otel;
 mod page;
 mod policies;
 mod policy_backtest;

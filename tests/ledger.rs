@@ -1,6 +1,8 @@
 //! The log as evidence: what is signed, what verification finds, and what it costs a forger.
 
+mod anchors;
 mod offline;
+mod proofs;
 mod signing;
 mod tamper;
 

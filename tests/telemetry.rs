@@ -1,5 +1,7 @@
 //! What operators see of calls: spans, their names and fields, their way to a collector, and what is never in them.
 
+mod metrics;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -255,11 +257,12 @@ async fn what_is_wrong_with_the_settings_is_told_at_once() {
     };
     assert_eq!(problems(json!({})), "false");
     let wrong = problems(json!({
-        "endpoint": "http://dana:pw@collector.test", "sample_ratio": 1.5,
+        "endpoint": "http://dana:pw@collector.test", "sample_ratio": 1.5, "metrics_period": "999ms",
         "headers": {"a b": {"env": "KEY"}, "x-key": {"env": "KEY"}, "x-other": {"env": "NONE"}},
     }));
     let expected = [
         "telemetry.sample_ratio: is no number from 0 to 1",
+        "telemetry.metrics_period: is shorter than a second",
         "telemetry.headers.a b: is not the name of a header",
         "telemetry.headers.x-other: the environment variable `NONE` is not set, or empty",
         "telemetry.endpoint: has a name, a password or a query in it",

@@ -3,6 +3,7 @@
 mod database;
 mod files;
 mod finding;
+mod ledger;
 mod network;
 mod running;
 

@@ -68,6 +68,7 @@ pub(super) async fn run(args: Serve, verbose: u8) -> Result<Answer, Failure> {
     let _ = print(&if json { announcement.json() } else { announcement.text() }); // nobody reads: it serves all the same
     tracing::info!(address = %announcement.address, database = announcement.database, "listening");
     drop(announcement); // and with it the demo's tokens
+    let spans = spans.measure(&engine);
     let stop = CancellationToken::new();
     let serving = serve(&engine, auth, &config.http, listener, metrics, &stop);
     let answer = until_stopped(serving, &stop, signals).await;

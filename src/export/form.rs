@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Entry, cloudevents, ocsf};
+use super::{Entry, cloudevents, ocsf, otel};
 
 /// One of the forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) enum Form {
     CloudEvents,
     /// OCSF 1.8.0, API Activity (6003).
     Ocsf,
+    /// OpenTelemetry logs, JSON encoding of OTLP.
+    Otel,
 }
 
 /// What forms need of an event; what no form needs by name is in `data`.
@@ -47,12 +49,16 @@ pub(super) struct SaidActor {
 }
 
 impl Form {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Ndjson, Self::CloudEvents, Self::Ocsf, Self::Otel];
+
     /// Its name on the command line.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ndjson => "ndjson",
             Self::CloudEvents => "cloudevents",
             Self::Ocsf => "ocsf",
+            Self::Otel => "otel",
         }
     }
 
@@ -70,6 +76,7 @@ impl Form {
             Self::Ndjson => Some(format!(r#"{{"event":{body},"leaf":"{leaf}","seq":{seq}}}"#)),
             Self::CloudEvents => cloudevents::line(&said, raw, *seq, source),
             Self::Ocsf => ocsf::line(&said, *seq, leaf),
+            Self::Otel => otel::line(&said, body, *seq, leaf),
         }
     }
 
@@ -80,6 +87,7 @@ impl Form {
             Self::Ndjson => value["seq"].as_i64(),
             Self::CloudEvents => value["sequence"].as_str()?.parse().ok(),
             Self::Ocsf => value["metadata"]["sequence"].as_i64(),
+            Self::Otel => otel::seq(&value),
         }
     }
 
@@ -89,6 +97,7 @@ impl Form {
             Self::Ndjson => br#"{"event":{"#,
             Self::CloudEvents => br#"{"specversion":"#,
             Self::Ocsf => br#"{"activity_id":"#,
+            Self::Otel => br#"{"resourceLogs":[{"#,
         };
         torn.starts_with(beginning) || beginning.starts_with(torn)
     }
@@ -102,6 +111,7 @@ impl Form {
                 Self::Ndjson => return None,
                 Self::CloudEvents => value["id"].as_str(),
                 Self::Ocsf => value["metadata"]["uid"].as_str(),
+                Self::Otel => otel::id(&value),
             };
             Some((self.seq(line)?, id?.to_owned()))
         };
@@ -120,6 +130,7 @@ impl Form {
             Self::Ndjson => ("application/x-ndjson", Self::text(lines)),
             Self::CloudEvents => ("application/cloudevents-batch+json; charset=utf-8", array()),
             Self::Ocsf => ("application/json", array()),
+            Self::Otel => ("application/json", otel::message(lines)),
         }
     }
 }

@@ -30,7 +30,7 @@ enum Status {
 
 /// How bad that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Severity {
+pub(super) enum Severity {
     Informational,
     Low,
     Medium,
@@ -113,6 +113,11 @@ fn outline(said: &Said) -> (Activity, Status, Severity) {
         (false, true) => (activity, status, Severity::High),
         (false, false) => (activity, status, severity),
     }
+}
+
+/// How bad an event is.
+pub(super) fn severity(said: &Said) -> Severity {
+    outline(said).2
 }
 
 pub(super) fn line(said: &Said, seq: i64, leaf: &str) -> Option<String> {
@@ -231,9 +236,10 @@ mod tests {
     #[test]
     fn the_page_has_the_table_line_by_line() {
         let rows = TYPES.map(|(name, activity, status, severity)| {
+            let (number, text) = severity.number();
             let [(a, activity), (b, status), (c, severity)] = [activity.word(), status.word(), severity.word()];
             format!(
-                "| `{name}` | `{}{name}` | {activity} ({a}) | {status} ({b}) | {severity} ({c}) |",
+                "| `{name}` | `{}{name}` | {activity} ({a}) | {status} ({b}) | {severity} ({c}) | {text} ({number}) |",
                 super::super::cloudevents::PREFIX
             )
         });

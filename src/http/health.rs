@@ -1,5 +1,6 @@
 //! `/healthz` and `/readyz`: for whoever starts processes and spreads load. Without credentials, addressed to any address
-//! of this machine, and however much is going on. They tell nothing but yes or no.
+//! of this machine, and however much is going on. They tell nothing but yes or no, and what to look into, in words of a
+//! closed set.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub(super) type Readiness = Mutex<Option<(Monotonic, bool)>>;
 #[derive(Serialize)]
 struct Status {
     status: &'static str,
+    /// What an operator should look into; calls go on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<&'static str>,
 }
 
 pub(super) fn is_probe(path: &str) -> bool {
@@ -34,13 +38,14 @@ pub(super) fn is_probe(path: &str) -> bool {
 
 /// The process is up.
 pub(super) async fn live() -> Response {
-    reply::json(StatusCode::OK, &Status { status: "ok" })
+    reply::json(StatusCode::OK, &Status { status: "ok", warnings: Vec::new() })
 }
 
 /// It can take calls: the store takes writes, the active policies are here, and it is not about to stop.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
     if !app.stopping.is_cancelled() && is_ready(&app).await {
-        reply::json(StatusCode::OK, &Status { status: "ready" })
+        let warnings = app.gateway.core.ledger.health().warnings();
+        reply::json(StatusCode::OK, &Status { status: "ready", warnings })
     } else {
         Problem::unavailable().into_response()
     }

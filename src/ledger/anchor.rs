@@ -2,11 +2,16 @@
 //!
 //! Each gets every checkpoint in order, at least once. One that fails is tried again for ever, and shows in the health.
 
+#[cfg(feature = "http")]
+mod remote;
+
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use self::remote::{distinct, feed, put, split};
 use super::key::LogKey;
 use super::note::Signed;
 use super::{Ledger, LedgerError};
@@ -22,8 +27,7 @@ const PORTION: usize = 64;
 /// How much of the end of an anchor's file is read for its last checkpoint.
 const TAIL: u64 = 64 * 1024;
 
-/// How long a command or a server may take.
-#[cfg(feature = "http")]
+/// How long a command or a server may take with one checkpoint.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Somebody who keeps checkpoints.
@@ -103,25 +107,40 @@ impl Anchor {
         }
     }
 
-    /// What it is called in the store and in the health.
-    pub(super) fn name(&self) -> String {
+    /// What it is called in the store and in the health. The store knows by it what an anchor has got, so that no two have
+    /// one name; arguments and queries, which may be secrets, are told apart by a hash.
+    pub(crate) fn name(&self) -> String {
         match &self.0 {
-            Kind::File(path) => format!("file:{}", path.display()),
+            // However it was spelled: from another directory it is the same anchor.
+            Kind::File(path) => {
+                let whole = std::path::absolute(path);
+                format!("file:{}", whole.as_ref().unwrap_or(path).display())
+            }
             #[cfg(feature = "http")]
-            Kind::Command(words) => format!("command:{}", words.first().map_or("", |it| it)),
+            Kind::Command(words) => {
+                let (program, arguments) = split(words);
+                format!("command:{program}{}", distinct(arguments.iter().map(String::as_str)))
+            }
             #[cfg(feature = "http")]
-            Kind::Put { url, .. } => format!("put:{}{}", url.host_str().unwrap_or_default(), url.path()),
+            Kind::Put { url, .. } => {
+                let port = url.port().map(|it| format!(":{it}")).unwrap_or_default();
+                let host = url.host_str().unwrap_or_default();
+                format!("put:{host}{port}{}{}", url.path(), distinct(url.query()))
+            }
         }
     }
 
-    #[cfg_attr(not(feature = "http"), expect(clippy::unused_async, reason = "other anchors wait for others"))]
-    async fn take(&self, note: &str) -> Result<(), AnchorError> {
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(clippy::unused_async, unused_variables, reason = "other anchors wait for others")
+    )]
+    async fn take(&self, note: &str, limit: Duration) -> Result<(), AnchorError> {
         match &self.0 {
             Kind::File(path) => append(path, note).map_err(AnchorError::File),
             #[cfg(feature = "http")]
-            Kind::Command(words) => feed(words, note).await,
+            Kind::Command(words) => feed(words, note, limit).await,
             #[cfg(feature = "http")]
-            Kind::Put { url, token } => put(url, token.as_ref(), note).await,
+            Kind::Put { url, token } => put(url, token.as_ref(), note, limit).await,
         }
     }
 
@@ -176,7 +195,7 @@ impl Ledger {
             let count = notes.len();
             let (mut last, mut failure) = (after, None);
             for (size, note) in notes {
-                if let Err(error) = anchor.take(&note).await {
+                if let Err(error) = anchor.take(&note, LIMIT).await {
                     failure = Some(error);
                     break;
                 }
@@ -225,36 +244,4 @@ fn tail(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-#[cfg(feature = "http")]
-async fn feed(words: &[String], note: &str) -> Result<(), AnchorError> {
-    use std::process::Stdio;
-    use tokio::io::AsyncWriteExt as _;
-
-    let (program, arguments) = words.split_first().map_or(("", &[][..]), |(one, more)| (one.as_str(), more));
-    let mut command = tokio::process::Command::new(program);
-    command.args(arguments).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").kill_on_drop(true);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(AnchorError::Command)?;
-    let done = async {
-        if let Some(mut input) = child.stdin.take() {
-            let _ = input.write_all(note.as_bytes()).await; // what counts is how it ends
-        }
-        child.wait().await.map_err(AnchorError::Command)
-    };
-    let status = tokio::time::timeout(LIMIT, done).await.map_err(|_| AnchorError::TimedOut)??;
-    if status.success() { Ok(()) } else { Err(AnchorError::Status(status)) }
-}
-
-#[cfg(feature = "http")]
-async fn put(url: &url::Url, token: Option<&crate::secret::Secret>, note: &str) -> Result<(), AnchorError> {
-    let client = crate::outbound::client(LIMIT).map_err(AnchorError::Unreachable)?;
-    let mut request = client.put(url.clone()).header("content-type", "text/plain; charset=utf-8");
-    if let Some(token) = token {
-        request = request.header("authorization", format!("Bearer {}", token.reveal()));
-    }
-    let answer = request.body(note.to_owned()).send().await;
-    let status = answer.map_err(|it| AnchorError::Unreachable(it.without_url()))?.status();
-    if status.is_success() { Ok(()) } else { Err(AnchorError::Answered(status.as_u16())) }
 }

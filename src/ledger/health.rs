@@ -19,6 +19,15 @@ pub struct LogHealth {
     pub anchors: BTreeMap<String, String>,
 }
 
+#[cfg(feature = "http")]
+impl LogHealth {
+    /// What an operator should look into, in words of a closed set that anybody may know, called like the metrics.
+    pub(crate) fn warnings(&self) -> Vec<&'static str> {
+        let warnings = [("log_refused", self.refusal.is_some()), ("log_anchors_failing", !self.anchors.is_empty())];
+        warnings.into_iter().filter(|(_, holds)| *holds).map(|(word, _)| word).collect()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Health(Mutex<LogHealth>);
 

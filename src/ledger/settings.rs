@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(log.every, (10, Duration::from_mins(5)));
         assert_eq!(log.key.unwrap().public(), key.public());
         let names: Vec<_> = log.anchors.unwrap().iter().map(Anchor::name).collect();
-        assert_eq!(names, ["file:/etc/a", "command:tee", "put:x.example/y"]);
+        assert_eq!(names, ["file:/etc/a", "command:tee#1e57b933", "put:x.example/y"]);
         assert_eq!(log.readers, super::super::LogReaders { everybody: true, tenant: Some("ops".into()) });
     }
 

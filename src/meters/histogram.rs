@@ -30,11 +30,11 @@ pub(crate) struct Histogram {
 
 /// What a histogram has seen.
 #[derive(Debug, PartialEq)]
-pub(super) struct Seen {
-    pub(super) count: u64,
-    pub(super) seconds: f64,
-    /// Upper bound in seconds, and how many were in that class.
-    pub(super) classes: Vec<(f64, u64)>,
+pub(crate) struct Seen {
+    pub(crate) count: u64,
+    pub(crate) seconds: f64,
+    /// Upper bound in seconds, and how many were in that class; the last one has none.
+    pub(crate) classes: Vec<(f64, u64)>,
 }
 
 impl Histogram {

@@ -42,6 +42,21 @@ impl LogReader {
         self.query(sql::EXPORTED, &values![after, up_to, i64::try_from(limit).unwrap_or(i64::MAX)]).await
     }
 
+    /// The place before the first event that was recorded at this time or later; that of the last event if there is none.
+    pub(crate) async fn before_first_from(&self, time: Timestamp) -> Result<i64, StoreError> {
+        self.place(sql::BEFORE_FIRST_FROM, time).await
+    }
+
+    /// The place of the last event that was recorded before this time; 0 if there is none.
+    pub(crate) async fn last_before(&self, time: Timestamp) -> Result<i64, StoreError> {
+        self.place(sql::LAST_BEFORE, time).await
+    }
+
+    async fn place(&self, text: &'static str, time: Timestamp) -> Result<i64, StoreError> {
+        let found: Vec<(i64,)> = self.query(text, &values![time.0]).await?;
+        Ok(found.first().map_or(0, |it| it.0))
+    }
+
     /// Cursors by name, or the one of this name.
     pub(crate) async fn cursors(&self, name: Option<&str>) -> Result<Vec<Cursor>, StoreError> {
         let rows: Vec<CursorRow> = self.query(sql::CURSORS, &values![name]).await?;

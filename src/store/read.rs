@@ -9,6 +9,8 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
 pub(crate) use self::log::LogReader;
+#[cfg(feature = "cli")]
+pub(crate) use self::log::LogState;
 use super::StoreError;
 use super::db::{Cell, Read, Row, expand, fetch, options, query, row, values};
 use super::op::{Active, ApprovalRecord, ExecutionRecord, Holder, HolderState, SeenRecord};

@@ -36,12 +36,6 @@ impl LogReader {
         Ok(rows.into_iter().map(part).collect())
     }
 
-    /// The first event that is not older than this; `None` if all are.
-    pub(crate) async fn first_since(&self, at: Timestamp) -> Result<Option<i64>, StoreError> {
-        let rows: Vec<(i64,)> = self.query(sql::FIRST_SINCE, &values![at.0]).await?;
-        Ok(rows.first().map(|it| it.0))
-    }
-
     /// The largest checkpoint of at most so many events.
     pub(crate) async fn checkpoint_up_to(&self, size: i64) -> Result<Option<(i64, String)>, StoreError> {
         Ok(self.query(sql::CHECKPOINT_UP_TO, &values![size]).await?.pop())

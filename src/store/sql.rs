@@ -28,10 +28,12 @@ pub(super) use execution::{
 #[cfg(feature = "cli")]
 pub(super) use execution::EXECUTIONS_LATEST;
 #[cfg(feature = "cli")]
-pub(super) use export::{COMMENTS, CURSORS, EXPORTED};
+pub(super) use export::{BEFORE_FIRST_FROM, COMMENTS, CURSORS, EXPORTED, LAST_BEFORE};
 pub(super) use export::{DROP_CURSOR, ENVELOPES, ERASE_COMMENTS, MOVE_CURSOR, PUT_CURSOR, STOP_CURSOR};
 #[cfg(feature = "http")]
 pub(super) use ledger::BODIES;
+#[cfg(feature = "cli")]
+pub(super) use ledger::LOG_STATE;
 pub(super) use ledger::{
     ANCHORED, CHECKPOINTS, EVIDENCE, EVIDENCE_ENDS, EVIDENCE_NOTES, EVIDENCE_TILES, GROW, HEADS, LAST_CHECKPOINT,
     LEAVES, PUT_ANCHORED, PUT_CHECKPOINT, PUT_TILES, TILES,
@@ -55,7 +57,7 @@ pub(super) use read::{
     EVENTS_OF_APPROVALS, EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LAST, LOADED, PENDING, UNKNOWN,
 };
 #[cfg(feature = "cli")]
-pub(super) use retain::{CHECKPOINT_UP_TO, DETACHMENTS, FIRST_SINCE};
+pub(super) use retain::{CHECKPOINT_UP_TO, DETACHMENTS};
 pub(super) use retain::{DETACH, DETACHED, EVIDENCE_DETACHED, FIRST, NEEDED, PURGE_EVENTS};
 #[cfg(feature = "cli")]
 pub(super) use seen::SEEN_OF;

@@ -1,5 +1,5 @@
-//! Spans to a collector: OTLP over HTTP, in batches, from a thread of its own. No call waits for it: what the collector
-//! does not take in time is dropped.
+//! Spans and metrics to a collector: OTLP over HTTP, spans in batches, from a thread of their own. No call waits for it: what
+//! the collector does not take in time is dropped.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,6 @@ use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanExporter};
-use reqwest::header::{HeaderName, HeaderValue};
 use tokio::runtime::Handle;
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
@@ -20,17 +19,16 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 use url::Url;
 
+use super::endpoint::{self, METRICS, SPANS, headers, url};
+use super::metrics::{Metrics, Way};
 use super::{Conventional, TelemetrySettings};
-use crate::{Problem, outbound};
+use crate::{Engine, Problem, outbound};
 
 /// For how long one batch is tried.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What the path of an endpoint ends with (OTLP 1.x, "OTLP/HTTP Request").
-const PATH: &str = "/v1/traces";
-
-/// More headers than a collector asks for.
-const MAX_HEADERS: usize = 16;
+/// The shortest time between two messages about metrics.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The engine's spans for any provider of tracers: without events, which are for logs and may name causes.
 pub fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + Send + Sync + use<S>
@@ -50,7 +48,11 @@ where
 
 /// An open way to a collector.
 #[derive(Debug)]
-pub struct Export(SdkTracerProvider);
+pub struct Export {
+    spans: SdkTracerProvider,
+    /// `None` if none are sent.
+    metrics: Option<Metrics>,
+}
 
 /// Opens the way that the settings describe; `None` if they name no endpoint. Relative files of secrets count from `base`,
 /// and `env` reads the environment. Sends from the runtime in which it is called.
@@ -68,6 +70,11 @@ pub fn otlp(
         let next = "1 sends every trace, 0.01 one of a hundred";
         problems.push(Problem::new("telemetry.sample_ratio", "is no number from 0 to 1", next));
     }
+    let period = settings.metrics_period;
+    if !period.is_zero() && period < SHORTEST {
+        let next = "write `60s`, or `0s` for none";
+        problems.push(Problem::new("telemetry.metrics_period", "is shorter than a second", next));
+    }
     let headers = headers(settings, base, env, &mut problems);
     let Some(endpoint) = &settings.endpoint else {
         return if problems.is_empty() { Ok(None) } else { Err(problems) };
@@ -75,83 +82,37 @@ pub fn otlp(
     let Some(url) = url(endpoint, !headers.is_empty(), &mut problems).filter(|_| problems.is_empty()) else {
         return Err(problems);
     };
-    let exporter = exporter(&url, headers).map_err(|it| vec![it])?;
+    let client = client().map_err(|it| vec![it])?;
     let service = settings.service_name.clone().unwrap_or_else(|| "countersign".to_owned());
-    let provider = SdkTracerProvider::builder()
+    let way = Way::new(client.clone(), endpoint::with(&url, METRICS), &headers, &service);
+    let exporter = exporter(client, &endpoint::with(&url, SPANS), headers).map_err(|it| vec![it])?;
+    let metrics = Metrics::new(way, period, exporter.runtime.clone());
+    let spans = SdkTracerProvider::builder()
         .with_span_processor(BatchSpanProcessor::builder(Conventional::new(exporter)).build())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(ratio))))
         .with_resource(Resource::builder_empty().with_service_name(service).build())
         .build();
-    Ok(Some(Export(provider)))
+    Ok(Some(Export { spans, metrics: Some(metrics).filter(|_| !period.is_zero()) }))
+}
+
+fn client() -> Result<reqwest::Client, Problem> {
+    let wrong = |it| Problem::new("telemetry", format!("no client can be made: {it}"), "see to the trust store");
+    outbound::client(LIMIT).map_err(wrong)
 }
 
 fn exporter(
+    client: reqwest::Client,
     url: &Url,
     headers: HashMap<String, String>,
 ) -> Result<OnRuntime<opentelemetry_otlp::SpanExporter>, Problem> {
     let wrong = |error: String| Problem::new("telemetry", error, "see to the trust store, then start again");
-    let client = outbound::client(LIMIT).map_err(|it| wrong(format!("no client can be made: {it}")))?;
+    // It takes values percent-encoded, as in OTEL_EXPORTER_OTLP_HEADERS.
+    let headers = headers.into_iter().map(|(name, value)| (name, value.replace('%', "%25"))).collect();
     let built = opentelemetry_otlp::SpanExporter::builder().with_http().with_http_client(client);
     let built = built.with_endpoint(url.as_str()).with_timeout(LIMIT).with_headers(headers).build();
     let exporter = Arc::new(built.map_err(|it| wrong(format!("no exporter can be made: {it}")))?);
     let runtime = Handle::try_current().map_err(|it| wrong(it.to_string()))?;
     Ok(OnRuntime { exporter, runtime, is_failing: AtomicBool::new(false) })
-}
-
-/// Secrets go to https or to this machine itself; without any, collectors are often plain http in a network of their own.
-fn url(endpoint: &str, has_secrets: bool, problems: &mut Vec<Problem>) -> Option<Url> {
-    let key = "telemetry.endpoint";
-    let next = "write `https://collector.example`, or `http://localhost:4318`";
-    let url = Url::parse(endpoint).ok().filter(|it| matches!(it.scheme(), "http" | "https") && it.has_host());
-    let Some(mut url) = url else {
-        problems.push(Problem::new(key, "is no address of an HTTP server", next));
-        return None;
-    };
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-        problems.push(Problem::new(key, "has a name, a password or a query in it", "put secrets into `headers`"));
-    }
-    if has_secrets && !outbound::is_private(&url) {
-        problems.push(Problem::new(
-            key,
-            "gets secrets in `headers`, and is neither https nor this machine itself",
-            next,
-        ));
-    }
-    let path = url.path().trim_end_matches('/').to_owned();
-    url.set_path(&if path.ends_with(PATH) { path } else { path + PATH });
-    Some(url)
-}
-
-fn headers(
-    settings: &TelemetrySettings,
-    base: &Path,
-    env: &dyn Fn(&str) -> Option<String>,
-    problems: &mut Vec<Problem>,
-) -> HashMap<String, String> {
-    let mut headers = HashMap::new();
-    if settings.headers.len() > MAX_HEADERS {
-        problems.push(Problem::new("telemetry.headers", format!("are more than {MAX_HEADERS}"), "remove some"));
-        return headers;
-    }
-    for (name, secret) in &settings.headers {
-        let key = format!("telemetry.headers.{name}");
-        if HeaderName::try_from(name).is_err() {
-            problems.push(Problem::new(key, "is not the name of a header", "write it as `x-api-key`"));
-            continue;
-        }
-        match secret.resolve(base, env) {
-            Ok(secret) if HeaderValue::try_from(secret.reveal()).is_ok() => {
-                // The exporter takes values percent-encoded, as in OTEL_EXPORTER_OTLP_HEADERS.
-                headers.insert(name.to_lowercase(), secret.reveal().replace('%', "%25"));
-            }
-            Ok(_) => {
-                let next = "use visible ASCII characters";
-                problems.push(Problem::new(key, "its secret is not the value of a header", next));
-            }
-            Err(error) => problems.push(Problem::new(key, error.to_string(), "put the secret there")),
-        }
-    }
-    headers
 }
 
 impl Export {
@@ -160,14 +121,29 @@ impl Export {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        layer(&self.0)
+        layer(&self.spans)
     }
 
-    /// Sends what has ended, for at most this long, and closes the way. What is not taken by then is lost.
+    /// From here on the collector is told of what an engine counts, every `metrics_period`, until this is closed or the engine
+    /// is gone: of one engine, that which was named last.
+    pub fn measure<C>(&mut self, engine: &Engine<C>) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.follow(&engine.core);
+        }
+    }
+
+    /// Sends what has ended and what was counted, for at most this long, and closes the way. What is not taken by then is
+    /// lost.
     pub async fn close(self, within: Duration) {
-        let provider = self.0;
+        let Self { spans, metrics } = self;
         // It blocks its thread, and the batch is sent from this runtime meanwhile.
-        let closed = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(within)).await;
+        let closed = tokio::task::spawn_blocking(move || spans.shutdown_with_timeout(within));
+        let counted = async {
+            if let Some(metrics) = metrics {
+                metrics.close(within).await;
+            }
+        };
+        let (closed, ()) = tokio::join!(closed, counted);
         if !matches!(closed, Ok(Ok(()))) {
             tracing::warn!("the last spans did not reach the collector");
         }

@@ -312,9 +312,8 @@ pub(super) fn given_marks(given: &Given, findings: &mut Findings) -> Vec<Mark> {
 
 /// A checkpoint, unless its signature speaks against it.
 fn mark(note: Note, head: Head, source: Source, given: &Given, findings: &mut Findings) -> Option<Mark> {
-    let is_ours = given.keys.iter().any(|it| it.name == head.origin);
-    let worth = note.worth(&given.keys);
-    if !given.keys.is_empty() && (worth != Worth::Good || !is_ours) {
+    let worth = note.worth_to(&head.origin, &given.keys);
+    if !given.keys.is_empty() && worth != Worth::Good {
         let detail = if worth == Worth::Bad { "it is forged" } else { "it is signed by no known key" };
         findings.told(head.size, FindingKind::Signature, detail);
         return None;

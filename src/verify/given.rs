@@ -145,7 +145,7 @@ impl Given {
         };
         let note = Note::parse(&format!("{}\n", note.trim_end())).ok_or(GivenError::NoCheckpoint)?;
         let head = Head::parse(&note.text).ok_or(GivenError::NoCheckpoint)?;
-        if !self.keys.is_empty() && note.worth(&self.keys) != Worth::Good {
+        if !self.keys.is_empty() && note.worth_to(&head.origin, &self.keys) != Worth::Good {
             return Err(GivenError::Unsigned);
         }
         self.start = Some(Start { note, head, peaks });

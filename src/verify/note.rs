@@ -60,6 +60,15 @@ impl Note {
         }
         worth
     }
+
+    /// As [`Self::worth`], for a checkpoint of this log: that another log's key signed it says nothing.
+    pub(super) fn worth_to(&self, origin: &str, keys: &[PublicKey]) -> Worth {
+        let own: Vec<_> = keys.iter().filter(|it| it.name == origin).cloned().collect();
+        match self.worth(keys) {
+            Worth::Good => self.worth(&own),
+            worth @ (Worth::Unknown | Worth::Bad) => worth,
+        }
+    }
 }
 
 fn signature(line: &str) -> Option<(String, [u8; 4], Vec<u8>)> {

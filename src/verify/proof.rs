@@ -26,7 +26,10 @@ pub struct Proved {
     pub entry: Vec<u8>,
 }
 
-/// Checks that an event is in the log: `entry` is its bytes, or those that the proof brings along.
+/// Checks that an event is in the log: `entry` is its bytes, or those that the proof brings along; if there are both, they
+/// must be the same.
+///
+/// Every bit of a proof counts, but for signatures of keys that are not given: of these nobody knows.
 ///
 /// # Errors
 /// If it is no proof. Whether it proves anything is in the answer.
@@ -49,10 +52,11 @@ pub fn proof(text: &str, entry: Option<&[u8]>, given: &Given) -> Result<Proved, 
     let path: Vec<Hash> = lines.map(hash).collect::<Option<_>>().ok_or(no("a line of its path is no hash"))?;
     let note = Note::parse(note).ok_or(no("its checkpoint is no signed note"))?;
     let checkpoint = Head::parse(&note.text).ok_or(no("its note is no checkpoint"))?;
+    let agrees = entry.zip(extra.as_deref()).is_none_or(|(given, brought)| given == brought);
     let entry = entry.map(<[u8]>::to_vec).or(extra).ok_or(no("it has no event with it, and none was given"))?;
-    let signed = note.worth(&given.keys) == Worth::Good && given.keys.iter().any(|it| it.name == checkpoint.origin);
+    let signed = note.worth_to(&checkpoint.origin, &given.keys) == Worth::Good;
     let leads = follow(index, checkpoint.size, leaf(&entry), &path) == Some(checkpoint.root);
-    let ok = leads && (signed || given.keys.is_empty());
+    let ok = leads && agrees && (signed || given.keys.is_empty());
     let Head { origin, size, .. } = checkpoint;
     Ok(Proved { ok, seq: index.saturating_add(1), size, origin, signed, entry })
 }

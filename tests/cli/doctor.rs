@@ -61,6 +61,7 @@ fn where_all_is_well_it_says_so_and_changes_nothing() {
             "schema",
             "journal",
             "sealing key",
+            "log",
             "capabilities",
             "policies",
             "credentials",
@@ -217,6 +218,83 @@ fn secrets_are_there_and_nobody_elses_to_read() {
     secrets problem: `auth.tokens.attributes.c`: the file `no.secret` cannot be read; put the secret there
     secrets problem: `auth.tokens.attributes.d`: the environment variable `COUNTERSIGN_NO_SUCH` is not set, or empty; put the secret there
     "#);
+}
+
+/// What is told of these checks, good or not.
+fn told_of(shell: &Shell, checks: &[&str]) -> String {
+    let report = shell.run(&["doctor", "--json"]).json();
+    let all = report["findings"].as_array().unwrap();
+    let of_them = all.iter().filter(|it| checks.contains(&it["check"].as_str().unwrap()));
+    let line = |it: &Value| {
+        let text = |name: &str| it[name].as_str().unwrap().replace(shell.path().to_str().unwrap(), "DIR");
+        let next = text("next");
+        let separator = if next.is_empty() { "" } else { "; " };
+        format!("{} {}: {}{separator}{next}", text("check"), text("state"), text("what"))
+    };
+    of_them.map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The log is signed with a key of its own, which the configuration names with these settings.
+fn signing(settings: &str) -> Shell {
+    let shell = sound();
+    assert_eq!(shell.run(&["audit", "key", "new", "--origin", "example.com/log"]).code, 0);
+    let text = std::fs::read_to_string(shell.path().join("countersign.toml")).unwrap();
+    shell.write("countersign.toml", &format!("{text}\n[audit]\nkey = {{ file = \"log.key\" }}\n{settings}\n"));
+    shell
+}
+
+#[test]
+fn the_log_its_checkpoints_and_its_anchors_are_looked_at() {
+    let log = |shell: &Shell| told_of(shell, &["log", "anchor", "anchors"]);
+    let mut told = vec![log(&sound())];
+    let shell = signing("checkpoint_every = \"1h\"");
+    told.push(log(&shell));
+    assert_eq!(shell.run(&["audit", "checkpoint"]).code, 0);
+    told.push(log(&shell));
+    // The file that is beside the database if nobody names another is not the one that is named here.
+    let shell =
+        signing("checkpoint_every = \"1ms\"\nanchors = [{ file = \"kept\" }, { url = \"https://log.example/\" }]");
+    told.push(log(&shell));
+    assert_eq!(shell.run(&["audit", "checkpoint", "--anchor", "kept"]).code, 0);
+    told.push(log(&shell));
+    let forge = "UPDATE audit_head SET seq = 1";
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = shell.path().join("countersign.db");
+    for statement in ["DROP TRIGGER audit_head_forward", forge] {
+        runtime.block_on(crate::tamper::alter(&database, statement));
+    }
+    told.push(log(&shell));
+    let time = (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME");
+    insta::with_settings!({filters => [time]}, {
+        insta::assert_snapshot!(told.join("\n--\n"), @r"
+        log good: 4 events, 0 of them in the tree, 0 signed: there is no `audit.key`
+        --
+        log good: 4 events, 0 of them in the tree, 0 signed
+        --
+        log good: 4 events, 4 of them in the tree, 4 signed, last at TIME
+        anchors good: the last checkpoint is with 1 of 1
+        --
+        log note: 4 events, 0 of them in the tree, 0 signed: the next one has waited since TIME; if a server runs, its log says why; else sign them: `countersign audit checkpoint`
+        --
+        log good: 4 events, 4 of them in the tree, 4 signed, last at TIME
+        anchor note: `put:log.example/` has checkpoints up to 0 events, the last one covers 4; see whether it can be reached: a server that runs hands over what it lacks
+        anchors good: the last checkpoint is with 1 of 2
+        --
+        log problem: 1 events, 4 of them in the tree, 4 signed; this cannot be: look into it with `countersign audit verify`
+        anchor note: `put:log.example/` has checkpoints up to 0 events, the last one covers 4; see whether it can be reached: a server that runs hands over what it lacks
+        anchors good: the last checkpoint is with 1 of 2
+        ");
+    });
+}
+
+#[test]
+fn an_audit_section_that_a_server_would_refuse_is_told() {
+    let shell = signing("anchors = [{ url = \"http://log.example/\" }]");
+    let told = told_of(&shell, &["log"]);
+    assert!(
+        told.starts_with("log problem: [audit]: `audit.anchors`: `http://log.example/` is neither https"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn search(shell: &Shell) {
     shell.run(&["invoke", "orders.search", "--actor", "dana", "--input", "{\"query\":\"lamp\"}"]);
 }
 
-fn export(shell: &Shell, more: &[&str]) -> Ran {
+pub(super) fn export(shell: &Shell, more: &[&str]) -> Ran {
     shell.run(&[&["audit", "export"], more].concat())
 }
 
@@ -44,7 +44,7 @@ fn lines(shell: &Shell, file: &str) -> Vec<String> {
     std::fs::read_to_string(shell.path().join(file)).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn documents(text: &str) -> Vec<Value> {
+pub(super) fn documents(text: &str) -> Vec<Value> {
     text.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
@@ -55,7 +55,7 @@ fn verify(shell: &Shell, file: &str) -> (i32, Value) {
 }
 
 /// What the log has, byte for byte, by the way that everybody reads it.
-fn stored(shell: &Shell) -> Vec<Value> {
+pub(super) fn stored(shell: &Shell) -> Vec<Value> {
     shell.run(&["audit", "list", "--limit", "10000", "--json"]).json().as_array().unwrap().clone()
 }
 
@@ -89,7 +89,7 @@ fn what_a_crash_left_of_a_line_is_cut_off_and_a_foreign_file_is_left_alone() {
     let shell = shell();
     export(&shell, &["--out", "whole"]);
     let whole = lines(&shell, "whole");
-    for form in ["ndjson", "cloudevents", "ocsf"] {
+    for form in ["ndjson", "cloudevents", "ocsf", "otel"] {
         export(&shell, &["--out", form, "--format", form, "--until", "4"]);
         let part = std::fs::read_to_string(shell.path().join(form)).unwrap();
         shell.write(form, &(part + "{\"torn\":"));
@@ -276,52 +276,6 @@ fn cloud_events_have_what_the_standard_wants_and_the_event_as_it_is_stored() {
     assert!(sequences.is_sorted());
 }
 
-/// What must be there, of which type, for class 6003 of OCSF 1.8.0: required attributes of the class, its base and the
-/// objects in it; of some, one of several.
-fn check_ocsf(event: &Value) {
-    for (path, is_text) in [
-        ("/activity_id", false),
-        ("/category_uid", false),
-        ("/class_uid", false),
-        ("/severity_id", false),
-        ("/type_uid", false),
-        ("/time", false),
-        ("/metadata/version", true),
-        ("/metadata/product/name", true),
-        ("/api/operation", true),
-        ("/actor", false),
-        ("/src_endpoint", false),
-    ] {
-        let value = event.pointer(path).unwrap_or_else(|| panic!("{path} of {event}"));
-        let fits =
-            if is_text { value.as_str().is_some_and(|it| !it.is_empty()) } else { value.is_i64() || value.is_object() };
-        assert!(fits, "{path} of {event}");
-    }
-    let one_of = |path: &str, names: &[&str]| {
-        assert!(names.iter().any(|it| event.pointer(&format!("{path}/{it}")).is_some()), "{path} of {event}");
-    };
-    one_of("/actor", &["process", "user", "session", "app_name", "app_uid"]);
-    one_of(
-        "/src_endpoint",
-        &["ip", "uid", "name", "hostname", "svc_name", "instance_uid", "interface_uid", "interface_name"],
-    );
-    if event["actor"].get("user").is_some() {
-        one_of("/actor/user", &["account", "name", "uid"]);
-    }
-    if event["api"].get("request").is_some() {
-        one_of("/api/request", &["uid"]);
-    }
-    let (activity, class) = (event["activity_id"].as_i64().unwrap(), event["class_uid"].as_i64().unwrap());
-    assert_eq!(
-        (class, event["category_uid"].as_i64(), event["metadata"]["version"].as_str()),
-        (6003, Some(6), Some("1.8.0"))
-    );
-    assert_eq!(event["type_uid"].as_i64(), Some(class * 100 + activity));
-    assert!([0, 1, 2, 3, 4, 99].contains(&activity), "{event}");
-    assert!((0..=6).contains(&event["severity_id"].as_i64().unwrap()), "{event}");
-    assert!([0, 1, 2, 99].contains(&event["status_id"].as_i64().unwrap()), "{event}");
-}
-
 #[test]
 fn ocsf_events_have_what_the_class_wants() {
     let shell = shell();
@@ -329,7 +283,7 @@ fn ocsf_events_have_what_the_class_wants() {
     let events = documents(&export(&shell, &["--format", "ocsf"]).out);
     assert_eq!(events.len(), plain.len());
     for (event, plain) in events.iter().zip(&plain) {
-        check_ocsf(event);
+        assert_eq!(super::ocsf::problems(event), [""; 0], "{event}");
         let stored = &plain["event"];
         assert_eq!((&event["metadata"]["uid"], &event["metadata"]["sequence"]), (&stored["id"], &plain["seq"]));
         assert_eq!((&event["unmapped"]["data"], &event["unmapped"]["leaf"]), (&stored["data"], &plain["leaf"]));
@@ -345,10 +299,41 @@ fn ocsf_events_have_what_the_class_wants() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_bounds_an_export_as_a_number_does() {
+    let shell = shell();
+    let all = documents(&export(&shell, &[]).out);
+    let times: Vec<String> = all.iter().map(|it| it["event"]["at"].as_str().unwrap().to_owned()).collect();
+    let places = |more: &[&str]| {
+        let ran = export(&shell, more);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        documents(&ran.out).iter().map(|it| it["seq"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    let count = i64::try_from(all.len()).unwrap();
+    for time in &times {
+        let place = |it: usize| i64::try_from(it).unwrap() + 1;
+        let first = times.iter().position(|it| it >= time).map(place).unwrap();
+        let last = times.iter().rposition(|it| it < time).map_or(0, place);
+        assert_eq!(places(&["--after", time]), (first..=count).collect::<Vec<_>>(), "{time}");
+        assert_eq!(places(&["--until", time]), (1..=last).collect::<Vec<_>>(), "{time}");
+    }
+    let whole: Vec<_> = (1..=count).collect();
+    assert_eq!(places(&["--after", "2020-01-01", "--until", "2999-12-31"]), whole);
+    assert_eq!(places(&["--after", "2", "--until", "2999-12-31T00:00:00+02:00"]), &whole[2..]);
+    assert_eq!(places(&["--until", "2020-01-01T00:00:00Z"]), [0; 0]);
+    assert_eq!(places(&["--after", "2999-01-01"]), [0; 0]);
+    for wrong in ["yesterday", "-1", "2026-13-01", "", "99999999999999999999"] {
+        assert_eq!(export(&shell, &["--until", wrong]).code, 5, "{wrong}");
+    }
+    // A cursor begins there, and goes on from where it is.
+    assert_eq!(places(&["--cursor", "day", "--after", "2020-01-01", "--until", "3"]), [1, 2, 3]);
+    assert_eq!(places(&["--cursor", "day"]), &whole[3..]);
+}
+
 #[test]
 fn no_form_has_a_payload_in_it() {
     let shell = shell();
-    for form in ["ndjson", "cloudevents", "ocsf"] {
+    for form in ["ndjson", "cloudevents", "ocsf", "otel"] {
         let ran = export(&shell, &["--format", form]);
         assert!(ran.code == 0 && ran.out.lines().count() > 10 && !ran.out.contains(CANARY), "{form}");
     }

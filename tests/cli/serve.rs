@@ -394,3 +394,31 @@ fn a_reader_of_its_output_may_go_away() {
     assert_eq!(served.stop().code, 0);
     assert_eq!(shell.run(&["doctor", "--running", &url]).code, 1, "it is gone");
 }
+
+#[test]
+fn what_a_running_server_warns_of_is_told() {
+    let shell = Shell::new();
+    assert_eq!(shell.run(&["init"]).code, 0);
+    assert_eq!(shell.run(&["audit", "key", "new", "--origin", "example.com/log"]).code, 0);
+    assert_eq!(
+        shell.run(&["token", "new", "--id", "dana", "--role", "support", "--append", "countersign.toml"]).code,
+        0
+    );
+    let text = std::fs::read_to_string(shell.path().join("countersign.toml")).unwrap();
+    let audit = "[audit]\nkey = { file = \"log.key\" }\ncheckpoint_events = 1\nanchors = [{ command = [\"false\"] }]\n";
+    shell.write("countersign.toml", &format!("{text}\n{audit}"));
+    let served = Served::start(&shell, &["--listen", "127.0.0.1:0"]);
+    let url = served.url().to_owned();
+    let found = || shell.run(&["doctor", "--running", &url, "--json"]).json()["findings"].clone();
+    let mut findings = found();
+    while findings.as_array().unwrap().len() == 1 {
+        findings = found(); // it signs what it recorded when it started, and then it knows
+    }
+    assert_eq!(findings[0]["state"], "good");
+    let expected = json!({
+        "check": "anchors", "state": "note", "what": "some take no checkpoints now",
+        "next": "see the server's log, and to what they need",
+    });
+    assert_eq!(findings[1], expected);
+    assert_eq!(served.stop().code, 0);
+}

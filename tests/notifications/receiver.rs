@@ -25,6 +25,7 @@ pub(crate) enum Answer {
 /// A message as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
+    pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
@@ -54,7 +55,12 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) async fn new(first: &[Answer], then: Answer) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at("127.0.0.1:0", first, then).await
+    }
+
+    /// At this address.
+    pub(crate) async fn at(address: &str, first: &[Answer], then: Answer) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let answers = Arc::new(Mutex::new((first.iter().copied().collect(), then)));
         let receiver = Self { url, messages: Arc::default(), answers };
@@ -129,12 +135,13 @@ async fn read(stream: &mut TcpStream) -> Option<Message> {
     }
     let head = String::from_utf8(head).unwrap();
     let mut lines = head.lines();
-    let path = lines.next()?.split(' ').nth(1)?.to_owned();
+    let mut request = lines.next()?.split(' ').map(str::to_owned);
+    let (method, path) = (request.next()?, request.next()?);
     let headers: BTreeMap<String, String> = lines
         .filter_map(|it| it.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
     let mut body = vec![0; headers.get("content-length")?.parse().unwrap()];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Message { path, headers, body: String::from_utf8(body).unwrap() })
+    Some(Message { method, path, headers, body: String::from_utf8(body).unwrap() })
 }

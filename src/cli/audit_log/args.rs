@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
 
-use crate::cli::args::Format;
-use crate::clock::Timestamp;
+use crate::Timestamp;
+use crate::cli::args::{Format, time};
 use crate::export::Form;
 
 #[derive(Debug, Subcommand)]
@@ -141,7 +141,7 @@ pub(in crate::cli) struct Retain {
     #[command(flatten)]
     pub(super) db: Db,
     /// Events from before this day or instant leave, UTC
-    #[arg(long, value_name = "TIME", value_parser = crate::cli::args::time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) before: Option<Timestamp>,
     /// Events that are older leave: `365d`, at least `1d`
     #[arg(long, value_name = "DURATION", value_parser = age)]
@@ -181,7 +181,7 @@ pub(in crate::cli) struct Export {
     pub(super) command: Option<ExportCommand>,
     #[command(flatten)]
     pub(super) db: Db,
-    /// What events look like: ndjson, cloudevents (1.0) or ocsf (1.8.0, API Activity)
+    /// What events look like: ndjson, cloudevents (1.0), ocsf (1.8.0, API Activity) or otel (OpenTelemetry logs, OTLP in JSON)
     #[arg(long = "format", value_name = "FORM", default_value = "ndjson", value_parser = form)]
     pub(super) form: Form,
     /// Where to: a file, `-` for standard output, or the URL of a receiver: https, or http to this machine
@@ -190,12 +190,13 @@ pub(in crate::cli) struct Export {
     /// Keep in the database how far this export is, and go on from there
     #[arg(long, value_name = "NAME", value_parser = cursor)]
     pub(super) cursor: Option<String>,
-    /// Only events behind this number; a cursor that is there knows better
-    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(0..))]
-    pub(super) after: Option<i64>,
-    /// Only events up to this number
-    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..))]
-    pub(super) until: Option<i64>,
+    /// Only events behind this number, or from this time on, `2026-06-01T12:00:00Z` or `2026-06-01`; a cursor that is there
+    /// knows better
+    #[arg(long, value_name = "SEQ|TIME", value_parser = point)]
+    pub(super) after: Option<Point>,
+    /// Only events up to this number, or before this time
+    #[arg(long, value_name = "SEQ|TIME", value_parser = point)]
+    pub(super) until: Option<Point>,
     /// Go on until Ctrl-C
     #[arg(short, long, conflicts_with = "until")]
     pub(super) follow: bool,
@@ -238,9 +239,23 @@ pub(super) enum ExportCommand {
     },
 }
 
+/// Where in the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Point {
+    Seq(i64),
+    Time(Timestamp),
+}
+
+fn point(text: &str) -> Result<Point, String> {
+    if !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit()) {
+        return text.parse().map(Point::Seq).map_err(|_| "there are never so many events".to_owned());
+    }
+    time(text).map(Point::Time).map_err(|it| format!("{it}, or the number of an event"))
+}
+
 fn form(text: &str) -> Result<Form, String> {
-    let found = [Form::Ndjson, Form::CloudEvents, Form::Ocsf].into_iter().find(|it| it.as_str() == text);
-    found.ok_or_else(|| "it is ndjson, cloudevents or ocsf".to_owned())
+    let found = Form::ALL.into_iter().find(|it| it.as_str() == text);
+    found.ok_or_else(|| "it is ndjson, cloudevents, ocsf or otel".to_owned())
 }
 
 fn cursor(text: &str) -> Result<String, String> {

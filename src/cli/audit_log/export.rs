@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::args::{Export, ExportCommand};
+use super::args::{Export, ExportCommand, Point};
 use super::files::{database, read_text};
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
@@ -94,8 +94,8 @@ async fn export(
         Some((_, name)) => log.cursors(Some(name)).await.map_err(|it| unavailable(&it))?.pop(),
         None => None,
     };
-    let (at, is_new) = (begin(args, kept.as_ref())?, kept.is_none());
-    let until = args.until.unwrap_or(i64::MAX);
+    let (after, until) = bounds(args, &log).await.map_err(|it| unavailable(&it))?;
+    let (at, is_new) = (begin(args, after, kept.as_ref())?, kept.is_none());
     let (source, portion) = (args.source.clone(), usize::from(args.batch));
     let mut exporter = Exporter { log, cursor: None, form: args.form, source, sink, at, until, portion };
     let end = file_end(&exporter).await?;
@@ -120,14 +120,30 @@ async fn export(
     told(args, &exporter, &sent, done)
 }
 
+/// Behind which event it is to begin, if that was said, and with which it ends. Events are not quite in the order of their
+/// times: rather some too many than one too few.
+async fn bounds(args: &Export, log: &LogReader) -> Result<(Option<i64>, i64), StoreError> {
+    let after = match args.after {
+        None => None,
+        Some(Point::Seq(seq)) => Some(seq),
+        Some(Point::Time(time)) => Some(log.before_first_from(time).await?),
+    };
+    let until = match args.until {
+        None => i64::MAX,
+        Some(Point::Seq(seq)) => seq,
+        Some(Point::Time(time)) => log.last_before(time).await?,
+    };
+    Ok((after, until))
+}
+
 /// Behind which event it begins.
-fn begin(args: &Export, kept: Option<&Cursor>) -> Result<i64, Failure> {
-    let Some(cursor) = kept else { return Ok(args.after.unwrap_or(0)) };
+fn begin(args: &Export, after: Option<i64>, kept: Option<&Cursor>) -> Result<i64, Failure> {
+    let Some(cursor) = kept else { return Ok(after.unwrap_or(0)) };
     if cursor.format != args.form.as_str() {
         let next = format!("go on with `--format {}`, or use another cursor", cursor.format);
         return Err(Failure::could_not_run(format!("the cursor `{}` is of another form", cursor.name), next));
     }
-    if args.after.is_some_and(|it| it != cursor.seq) {
+    if after.is_some_and(|it| it != cursor.seq) {
         let next = format!("leave `--after` out, or `countersign audit export forget {}`", cursor.name);
         return Err(Failure::could_not_run(format!("the cursor `{}` is at {}", cursor.name, cursor.seq), next));
     }

@@ -38,8 +38,11 @@ pub(super) async fn look(config: &Config, findings: &mut Vec<Finding>) -> Option
     }
     match examine(&path).await {
         Ok(examined) => {
-            let latest = examined.latest;
+            let (latest, (found, known)) = (examined.latest, examined.schema);
             report(&path, examined, findings);
+            if found == known {
+                super::ledger::look(config, &path, findings).await;
+            }
             latest
         }
         Err(error) => {

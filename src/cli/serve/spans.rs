@@ -1,10 +1,12 @@
-//! The spans of a server, for the collector that its configuration names. Only builds with the feature `otel` can send them.
+//! The spans and metrics of a server, for the collector that its configuration names. Only builds with the feature `otel` can
+//! send them.
 
 use std::time::Duration;
 
 use super::super::log::SpanLayer;
-use crate::Problem;
 use crate::config::Config;
+use crate::demo::Desk;
+use crate::{Engine, Problem};
 
 /// How long the last spans may take to arrive when the server stops.
 const LAST: Duration = Duration::from_secs(5);
@@ -30,7 +32,7 @@ impl Spans {
             return Ok(Self(None));
         }
         let next = "build with `--features otel`, or remove it";
-        Err(vec![Problem::new("telemetry.endpoint", "cannot be used: this build sends no spans", next)])
+        Err(vec![Problem::new("telemetry.endpoint", "cannot be used: this build sends no telemetry", next)])
     }
 
     /// What collects them.
@@ -45,6 +47,20 @@ impl Spans {
             Some(never) => match *never {},
             None => None,
         }
+    }
+
+    /// And the metrics of this engine.
+    #[cfg(feature = "otel")]
+    pub(super) fn measure(mut self, engine: &Engine<Desk>) -> Self {
+        if let Some(way) = &mut self.0 {
+            way.measure(engine);
+        }
+        self
+    }
+
+    #[cfg(not(feature = "otel"))]
+    pub(super) fn measure(self, _: &Engine<Desk>) -> Self {
+        self
     }
 
     /// Sends the last ones.

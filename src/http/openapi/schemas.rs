@@ -99,7 +99,14 @@ fn answers() -> Vec<(&'static str, Value)> {
         ("Explanation", explanation),
         (
             "Health",
-            json!({"type": "object", "required": ["status"], "properties": {"status": {"enum": ["ok", "ready"]}}}),
+            json!({"type": "object", "required": ["status"], "properties": {
+                "status": {"enum": ["ok", "ready"]},
+                "warnings": {
+                    "description": "What an operator should look into, if anything; calls go on.",
+                    "type": "array",
+                    "items": {"enum": ["log_refused", "log_anchors_failing"]},
+                },
+            }}),
         ),
         ("Document", json!({"type": "object"})),
         ("Text", json!({"type": "string"})),

@@ -3,10 +3,30 @@
 use super::super::db::{query, row, values};
 use super::super::{StoreError, sql};
 use super::{Readers, many, unavailable};
+#[cfg(feature = "cli")]
+use crate::clock::Timestamp;
 
 /// Reads the log of a store, or of a database file that may be nobody's.
 #[derive(Clone, Debug)]
 pub(crate) struct LogReader(Readers);
+
+/// seq, size of the tree, size and time of the last checkpoint, time of the first event without one.
+#[cfg(feature = "cli")]
+type StateColumns = (i64, i64, Option<i64>, Option<i64>, Option<i64>);
+
+/// Where log, tree and checkpoints are.
+#[cfg(feature = "cli")]
+#[derive(Debug)]
+pub(crate) struct LogState {
+    pub(crate) events: i64,
+    /// How many of them are in the tree.
+    pub(crate) in_tree: i64,
+    /// How many of them the last checkpoint covers; 0 if there is none.
+    pub(crate) signed: i64,
+    pub(crate) signed_at: Option<Timestamp>,
+    /// When the first event was recorded that no checkpoint covers.
+    pub(crate) unsigned_since: Option<Timestamp>,
+}
 
 /// level, place, width, hashes.
 pub(crate) type TileColumns = (i64, i64, i64, String);
@@ -38,6 +58,16 @@ impl LogReader {
     pub(crate) async fn first(&self) -> Result<Option<i64>, StoreError> {
         let rows: Vec<(i64,)> = self.query(sql::FIRST, &[]).await?;
         Ok(rows.first().map(|it| it.0))
+    }
+
+    /// Where log, tree and checkpoints are.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn state(&self) -> Result<LogState, StoreError> {
+        let found: Option<StateColumns> = self.query(sql::LOG_STATE, &[]).await?.pop();
+        let (events, in_tree, signed, signed_at, unsigned_since) =
+            found.ok_or_else(|| StoreError::Unavailable("there is no head row".into()))?;
+        let (signed_at, unsigned_since) = (signed_at.map(Timestamp), unsigned_since.map(Timestamp));
+        Ok(LogState { events, in_tree, signed: signed.unwrap_or(0), signed_at, unsigned_since })
     }
 
     /// Places and leaf hashes.

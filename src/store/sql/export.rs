@@ -51,6 +51,15 @@ pub(crate) const ENVELOPES: Sql =
 pub(crate) const EXPORTED: &str = "
     SELECT e.seq, e.body, e.leaf FROM audit_event e WHERE e.seq > $2 AND e.seq <= $3 ORDER BY e.seq LIMIT $4";
 
+/// $2 time: the place before the first event from then on, which is that of the last one if there is none.
+#[cfg(feature = "cli")]
+pub(crate) const BEFORE_FIRST_FROM: &str = "
+    SELECT COALESCE((SELECT MIN(e.seq) - 1 FROM audit_event e WHERE e.at >= $2), a.seq) FROM audit_head a";
+
+/// $2 time: the place of the last event before it; 0 if there is none.
+#[cfg(feature = "cli")]
+pub(crate) const LAST_BEFORE: &str = "SELECT COALESCE(MAX(e.seq), 0) FROM audit_event e WHERE e.at < $2";
+
 /// $2 name, or all.
 #[cfg(feature = "cli")]
 pub(crate) const CURSORS: &str = "

@@ -47,6 +47,14 @@ pub(crate) const TILES: Sql = Sql {
 /// How long the log is, and how much of it is in the tree.
 pub(crate) const HEADS: &str = "SELECT a.seq, l.size FROM audit_head a CROSS JOIN ledger_head l";
 
+/// How long the log is, how much of it is in the tree, size and time of the last checkpoint, and the time of the first
+/// event that it does not cover.
+#[cfg(feature = "cli")]
+pub(crate) const LOG_STATE: &str = "
+    SELECT a.seq, l.size, c.size, c.signed_at, e.at FROM audit_head a CROSS JOIN ledger_head l
+    LEFT JOIN ledger_checkpoint c ON c.size = (SELECT MAX(m.size) FROM ledger_checkpoint m)
+    LEFT JOIN audit_event e ON e.seq = COALESCE(c.size, 0) + 1";
+
 /// $2 after, $3 how many.
 pub(crate) const LEAVES: &str = "SELECT e.seq, e.leaf FROM audit_event e WHERE e.seq > $2 ORDER BY e.seq LIMIT $3";
 

@@ -53,10 +53,6 @@ pub(crate) const FIRST: &str = "SELECT e.seq FROM audit_event e ORDER BY e.seq L
 pub(crate) const DETACHMENTS: &str =
     "SELECT d.after, d.through, d.archive, d.digest, d.at FROM detachment d ORDER BY d.through";
 
-/// $2 time: the first event that is not older.
-#[cfg(feature = "cli")]
-pub(crate) const FIRST_SINCE: &str = "SELECT e.seq FROM audit_event e WHERE e.at >= $2 ORDER BY e.seq LIMIT 1";
-
 /// $2 size: the largest checkpoint of at most so many events.
 #[cfg(feature = "cli")]
 pub(crate) const CHECKPOINT_UP_TO: &str =
