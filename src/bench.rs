@@ -35,7 +35,8 @@ impl Gate {
         let Core { registry, policies, store, clock, ids, resources, .. } = &*self.core;
         let what = What::Call { capability: capability.clone(), input: input.clone(), key: None };
         let (execution, identity) = (execution.clone(), Arc::clone(&self.identity));
-        let order = Order { execution, identity, cancel: CancellationToken::new(), correlation: None, what };
+        let order =
+            Order { execution, identity, cancel: CancellationToken::new(), correlation: None, trace: None, what };
         let trail = Trail::open(clock, ids, self.core.probe.clone(), &order.execution, &order.identity);
         let trail = &mut trail.metered(&self.core.meters);
         let passed = async {

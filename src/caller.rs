@@ -27,6 +27,8 @@ pub struct Caller {
     pub(crate) core: Arc<Core>,
     pub(crate) identity: SharedIdentity,
     pub(crate) context: Context,
+    /// The trace that its calls are part of, as its `traceparent` said (W3C Trace Context).
+    pub(crate) trace: Option<Arc<str>>,
 }
 
 impl Caller {
@@ -60,7 +62,7 @@ impl Caller {
     fn order(&self, what: What) -> Invoke {
         let (execution, cancel) = (self.core.ids.execution(), CancellationToken::new());
         let identity = Arc::clone(&self.identity);
-        let order = Order { execution, identity, cancel, correlation: None, what };
+        let order = Order { execution, identity, cancel, correlation: None, trace: self.trace.clone(), what };
         Invoke { core: Arc::clone(&self.core), context: self.context.clone(), order }
     }
 }
@@ -211,6 +213,7 @@ pub(crate) struct Order {
     pub(crate) identity: SharedIdentity,
     pub(crate) cancel: CancellationToken,
     pub(crate) correlation: Option<String>,
+    pub(crate) trace: Option<Arc<str>>,
     pub(crate) what: What,
 }
 
@@ -229,6 +232,7 @@ pub(crate) struct Call {
     pub(crate) input: JsonInput,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) correlation: Option<String>,
+    pub(crate) trace: Option<Arc<str>>,
     pub(crate) presented: Option<Arc<Presented>>,
     pub(crate) cancel: CancellationToken,
 }

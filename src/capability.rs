@@ -118,6 +118,16 @@ pub(crate) struct Meta {
     pub(crate) run_on_approval: bool,
     pub(crate) tool_name: Option<String>,
     pub(crate) reconcile: Option<ReconcileHook>,
+    pub(crate) located: Option<Located>,
+}
+
+/// Where the code of a capability from a manifest is, as far as that is governed: addresses, programs with their arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Located {
+    /// `http https://app.example/refund`, `command ./refund`.
+    pub(crate) procedure: String,
+    /// Who is asked what became of a call, likewise.
+    pub(crate) reconcile: Option<String>,
 }
 
 /// How outcomes are kept under an idempotency key.

@@ -42,7 +42,7 @@ impl<C: Send + Sync + 'static> Engine<C> {
     pub fn on_behalf_of(&self, identity: impl Into<Identity>, app: impl Into<Arc<C>>) -> Caller {
         let body = Arc::new(Bound { app: app.into(), procedures: Arc::clone(&self.procedures) });
         let identity = Arc::new(identity.into().on(Surface::Direct));
-        Caller { core: Arc::clone(&self.core), identity, context: Context::Ready(body) }
+        Caller { core: Arc::clone(&self.core), identity, context: Context::Ready(body), trace: None }
     }
 
     /// Binds a way to make contexts, for servers and workers, which get their calls from elsewhere. `C` ends here.
@@ -183,7 +183,7 @@ impl Gateway {
     #[cfg_attr(not(any(feature = "cli", feature = "testing")), expect(dead_code, reason = "adapters use it"))]
     pub(crate) fn caller(&self, identity: Identity, surface: Surface) -> Caller {
         let identity = Arc::new(identity.on(surface));
-        Caller { core: Arc::clone(&self.core), identity, context: self.context.clone() }
+        Caller { core: Arc::clone(&self.core), identity, context: self.context.clone(), trace: None }
     }
 
     /// The approvals of a party that came in over a surface. `person`: whether its credential may decide (APR-4).

@@ -265,6 +265,7 @@ impl Core {
             input: JsonInput::text(input),
             key: None,
             correlation: None,
+            trace: None,
             presented: None,
             cancel: CancellationToken::new(),
         };

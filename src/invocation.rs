@@ -28,13 +28,15 @@ pub(crate) struct Frame {
     pub(crate) cancel: CancellationToken,
     pub(crate) lease: Lease,
     pub(crate) span: tracing::Span,
+    /// The trace that the caller said the call is part of.
+    trace: Option<Arc<str>>,
     entered: AtomicBool,
 }
 
 impl Frame {
-    pub(crate) fn new(agent: AgentInvocationInfo, lease: Lease) -> Self {
+    pub(crate) fn new(agent: AgentInvocationInfo, lease: Lease, trace: Option<Arc<str>>) -> Self {
         let span = crate::telemetry::handler(&agent.capability_id, agent.attempt);
-        Self { agent, cancel: CancellationToken::new(), lease, span, entered: AtomicBool::new(false) }
+        Self { agent, cancel: CancellationToken::new(), lease, span, trace, entered: AtomicBool::new(false) }
     }
 
     /// Whether the procedure itself was reached, or middleware answered for it.
@@ -109,6 +111,12 @@ impl<C> Invocation<C> {
     /// The span of this attempt, `countersign.handler`; for an ungoverned invocation the one it was made in.
     pub fn span(&self) -> tracing::Span {
         self.frame.as_ref().map_or_else(tracing::Span::current, |it| it.span.clone())
+    }
+
+    /// The caller's own `traceparent`, if it had one.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only procedures of manifests pass it on"))]
+    pub(crate) fn trace(&self) -> Option<&str> {
+        self.frame.as_ref()?.trace.as_deref()
     }
 
     /// Whether to stop: the deadline passed, the caller cancelled, or the engine shuts down.

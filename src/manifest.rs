@@ -8,12 +8,17 @@ mod exchange;
 mod fields;
 mod file;
 mod guard;
+mod headers;
 mod json;
 mod origins;
+mod procedure;
+mod program;
+mod registered;
 mod secrets;
 mod settings;
 mod signature;
 mod source;
+mod trace;
 
 use std::collections::HashMap;
 use std::path::Path;

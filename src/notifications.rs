@@ -15,7 +15,8 @@ pub(crate) use self::deliver::Tally;
 pub use self::settings::{NotificationSettings, WebhookSettings};
 
 #[cfg(feature = "cli")]
-pub(crate) use self::sign::{Keys, PREFIX, decoded, key};
+pub(crate) use self::sign::key;
+pub(crate) use self::sign::{Keys, PREFIX, decoded};
 
 use self::deliver::{Deliverer, LIMIT};
 use self::webhook::Webhook;

@@ -233,7 +233,7 @@ impl Core {
     /// Turns an order into a call. A resume becomes the stored call, presenting its approval.
     pub(crate) async fn load(&self, trail: &mut Trail, order: Order) -> Result<Call, Rejection> {
         trail.correlates(order.correlation.as_deref());
-        let Order { execution, identity, cancel, correlation, what } = order;
+        let Order { execution, identity, cancel, correlation, trace, what } = order;
         let call = |capability, input, key, correlation, presented| Call {
             execution,
             identity: Arc::clone(&identity),
@@ -241,6 +241,7 @@ impl Core {
             input,
             key,
             correlation,
+            trace,
             presented,
             cancel,
         };

@@ -153,7 +153,8 @@ impl Worker {
                 return Some(Why::Passing);
             }
         };
-        let caller = Caller { core: Arc::clone(core), identity: Arc::new(identity), context: self.context.clone() };
+        let caller =
+            Caller { core: Arc::clone(core), identity: Arc::new(identity), context: self.context.clone(), trace: None };
         match caller.resume(approval).await {
             // The key's own answer: whatever ran, it was not this approval's.
             Outcome::Completed { replayed: true, .. } => Some(Why::Passing),

@@ -178,6 +178,54 @@ fn every_kind_of_change_of_a_capability_has_its_meaning() {
     }
 }
 
+/// An application whose procedure is elsewhere.
+fn elsewhere(handler: &str, reconcile: &str) -> EngineBuilder {
+    use countersign::manifest::{ManifestSettings, load};
+
+    let directory = tempfile::tempdir().unwrap();
+    let common = "id = 'orders.refund'\ndescription = 'Refunds.'\nexpose = ['direct']\nside_effect = 'write'\n\
+        risk = 'high'\ninput_schema = { type = 'object', additionalProperties = false, required = ['orderId'], \
+        properties = { orderId = { type = 'string' }, note = { type = 'string' } } }\noutput_schema = {}\n";
+    let text = format!("{common}[handler]\n{handler}\n{reconcile}\n");
+    std::fs::write(directory.path().join("a.toml"), text).unwrap();
+    std::fs::create_dir(directory.path().join("shop")).unwrap();
+    let settings = ManifestSettings::default().endpoints(["https://app.example"]);
+    let settings = settings.guard(env!("CARGO_BIN_EXE_countersign"));
+    let env = |_: &str| Some("whsec_Y291bnRlcnNpZ24tdGVzdC1rZXktMDAx".to_owned());
+    files(Engine::builder().capabilities(load(directory.path(), &settings, &env).unwrap()), PERMITS)
+}
+
+#[test]
+fn where_a_procedure_is_was_agreed_to() {
+    let http = |path: &str| format!("kind = 'http'\nurl = 'https://app.example/{path}'\nsign = {{ env = 'KEY' }}");
+    let asks = |path: &str| format!("[reconcile]\n{}", http(path));
+    let command = |more: &str| format!("kind = 'command'\nprogram = '/bin/sh'\n{more}");
+    let base = elsewhere(&http("refund"), &asks("became"));
+    let procedure: &[&str] = &["review procedure"];
+    for (name, one, two) in [
+        ("its address", http("refund"), http("other")),
+        ("a command in its place", http("refund"), command("")),
+        ("the arguments", command("args = ['a', 'b']"), command("args = ['a b']")),
+        ("where it runs", command(""), command("cwd = 'shop'")),
+    ] {
+        assert_changes(name, &elsewhere(&one, ""), &elsewhere(&two, ""), procedure, procedure);
+    }
+    let other = elsewhere(&http("refund"), &asks("other"));
+    assert_changes("who is asked", &base, &other, &["review reconcileProcedure"], &["review reconcileProcedure"]);
+    let nobody = elsewhere(&http("refund"), "");
+    assert_changes("that somebody is", &nobody, &base, &["neutral reconcile"], &["neutral reconcile"]);
+    let inside = with(refund().json_handler(input(), json!({}), nothing));
+    assert_changes("code of its own", &nobody, &inside, procedure, procedure);
+    insta::assert_snapshot!(since(&nobody, &elsewhere(&command("args = ['a']\ncwd = 'shop'"), "")).text(), @r#"
+    review: capability `orders.refund`: what runs is `command /bin/sh ["a"] in shop`, was `http https://app.example/refund`
+    1 difference: 1 review
+    "#);
+    let agreed = nobody.governance().unwrap();
+    assert_eq!(Governance::parse(&agreed.text()).unwrap(), agreed);
+    let old = agreed.text().lines().filter(|it| !it.contains("\"procedure\"")).collect::<Vec<_>>().join("\n");
+    assert_eq!(told(&agreed.since(&Governance::parse(&old).unwrap())), procedure, "a snapshot from before");
+}
+
 #[test]
 fn schemas_are_compared_by_what_they_decide() {
     let capability = |input: Value, output: Value| with(refund().json_handler(input, output, nothing));

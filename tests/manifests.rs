@@ -7,6 +7,8 @@ mod endpoints;
 mod examples;
 mod loading;
 mod peer;
+mod reconciling;
+mod traces;
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +22,9 @@ use tempfile::TempDir;
 /// What signs calls in tests.
 const SECRET: &str = "whsec_Y291bnRlcnNpZ24tdGVzdC1rZXktMDAx";
 
+/// What will take its place.
+const NEXT_SECRET: &str = "whsec_Y291bnRlcnNpZ24tdGVzdC1rZXktMDAy";
+
 const POLICIES: &str = r#"
 @id("anything") permit (principal, action in Action::"invoke", resource);
 @id("managers-approve") permit (principal in Role::"manager", action == Countersign::Action::"approve", resource);
@@ -29,6 +34,7 @@ const POLICIES: &str = r#"
 fn env(name: &str) -> Option<String> {
     let value = match name {
         "SIGNING_KEY" => SECRET,
+        "NEXT_KEY" => NEXT_SECRET,
         "API_TOKEN" => "canary-mf-token",
         "LANG" => "C.UTF-8",
         "SHORT_KEY" => "whsec_c2hvcnQ=",

@@ -30,7 +30,7 @@ fn known_to_all_threads() {
 }
 
 /// The spans of this thread, as a collector would get them.
-struct Spans {
+pub(crate) struct Spans {
     exporter: InMemorySpanExporter,
     /// Ends with its last owner.
     provider: SdkTracerProvider,
@@ -45,14 +45,14 @@ impl Spans {
     }
 
     /// From here on, until the guard is dropped.
-    fn collect() -> (Self, DefaultGuard) {
+    pub(crate) fn collect() -> (Self, DefaultGuard) {
         let spans = Self::new();
         let guard = set_default(tracing_subscriber::registry().with(layer(&spans.provider)));
         (spans, guard)
     }
 
     /// In the order in which they began.
-    fn all(&self) -> Vec<SpanData> {
+    pub(crate) fn all(&self) -> Vec<SpanData> {
         let mut all = self.exporter.get_finished_spans().unwrap();
         all.sort_by_key(|it| it.start_time);
         all

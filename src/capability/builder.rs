@@ -45,6 +45,7 @@ impl Capability {
             run_on_approval: false,
             tool_name: None,
             reconcile: None,
+            located: None,
         };
         CapabilityBuilder { id: id.into(), side_effect, meta }
     }
@@ -198,6 +199,13 @@ impl CapabilityBuilder {
             Ok(input) => Box::pin(hook(agent, input)),
             Err(_) => Box::pin(std::future::ready(Reconciliation::Unknown)),
         }));
+        self
+    }
+
+    /// Where its code is, if it is not here.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only manifests have code elsewhere"))]
+    pub(crate) fn located(mut self, procedure: String, reconcile: Option<String>) -> Self {
+        self.meta.located = Some(super::Located { procedure, reconcile });
         self
     }
 

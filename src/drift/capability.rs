@@ -190,6 +190,16 @@ impl Notes<'_> {
             };
             self.note(Class::Neutral, "reconcile", says);
         }
+        if before.procedure != after.procedure {
+            let [is, was] = [after, before].map(|it| place(it.procedure.as_deref()));
+            let says = format!("what runs is {is}, was {was}");
+            self.note(Class::Review, "procedure", says);
+        }
+        // That somebody is asked at all is said above.
+        if before.reconcile == after.reconcile && before.reconcile_procedure != after.reconcile_procedure {
+            let [is, was] = [after, before].map(|it| place(it.reconcile_procedure.as_deref()));
+            self.note(Class::Review, "reconcileProcedure", format!("what became of calls says {is}, was {was}"));
+        }
         if before.tool_name != after.tool_name {
             let says = format!("its tool name was `{}` and is `{}`", before.tool_name, after.tool_name);
             self.note(Class::Neutral, "toolName", says);
@@ -237,6 +247,11 @@ pub(super) fn gates(before: Option<&GateOutline>, after: Option<&GateOutline>, n
             }
         }
     }
+}
+
+/// Where code is.
+fn place(it: Option<&str>) -> String {
+    it.map_or_else(|| "code of the application".into(), |it| format!("`{it}`"))
 }
 
 fn people(count: u32) -> String {

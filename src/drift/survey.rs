@@ -39,6 +39,11 @@ pub(super) struct CapabilityRecord {
     pub(super) decision_record: bool,
     pub(super) run_on_approval: bool,
     pub(super) reconcile: bool,
+    /// Where its code is, if a manifest says so. Absent from snapshots of the time before it was in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) procedure: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reconcile_procedure: Option<String>,
     /// Of what readers read: the schemas with their remarks, the sentences of errors.
     pub(super) texts: String,
     /// Of everything that was agreed to, its texts too: the digest that approvals bind.
@@ -82,6 +87,7 @@ impl CapabilityRecord {
             run_on_approval,
             tool_name: _,
             reconcile,
+            located,
         } = &it.meta;
         Self {
             id: it.id.to_string(),
@@ -106,6 +112,8 @@ impl CapabilityRecord {
             decision_record: *decision_record,
             run_on_approval: *run_on_approval,
             reconcile: reconcile.is_some(),
+            procedure: located.as_ref().map(|it| it.procedure.clone()),
+            reconcile_procedure: located.as_ref().and_then(|it| it.reconcile.clone()),
             texts: texts(it),
             governance: it.digest.clone(),
         }

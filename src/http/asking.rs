@@ -7,6 +7,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 
 use super::App;
+use super::guard;
 use super::problem::Problem;
 use crate::auth::{AuthFailure, Credential};
 use crate::{Approvals, AuditLog, Caller, Executions, Identity, PolicySets};
@@ -16,11 +17,13 @@ use crate::{Approvals, AuditLog, Caller, Executions, Identity, PolicySets};
 pub(crate) struct Asking {
     pub(crate) app: Arc<App>,
     pub(crate) credential: Credential,
+    trace: Option<Arc<str>>,
 }
 
 impl Asking {
     pub(crate) fn caller(&self) -> Caller {
-        self.app.gateway.caller(self.credential.identity.clone(), self.app.surface)
+        let caller = self.app.gateway.caller(self.credential.identity.clone(), self.app.surface);
+        Caller { trace: self.trace.clone(), ..caller }
     }
 
     pub(crate) fn approvals(&self) -> Approvals {
@@ -53,7 +56,7 @@ impl FromRequestParts<Arc<App>> for Asking {
         let (first, more) = (given.next(), given.next().is_some());
         let text = first.map(|it| if more { "" } else { it.to_str().unwrap_or_default() });
         match app.auth.identify(text).await {
-            Ok(credential) => Ok(Self { app: Arc::clone(app), credential }),
+            Ok(credential) => Ok(Self { app: Arc::clone(app), credential, trace: guard::trace(&parts.headers) }),
             Err(failure) => {
                 app.gateway.core.meters.refused(failure);
                 app.gateway.core.auth_failed(failure, app.surface).await;

@@ -183,6 +183,11 @@ fn traceparent(headers: &HeaderMap) -> Option<(&str, &str, &str)> {
     (shaped && whole && named(trace) && named(parent)).then_some((trace, parent, flags))
 }
 
+/// The trace that a request says it is part of, as others are told of it.
+pub(super) fn trace(headers: &HeaderMap) -> Option<Arc<str>> {
+    traceparent(headers).map(|(trace, parent, flags)| format!("00-{trace}-{parent}-{flags}").into())
+}
+
 /// A given one of 1 to 128 visible ASCII characters, else 128 random bits.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|it| it.to_str().ok());

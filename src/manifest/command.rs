@@ -15,10 +15,14 @@ use tokio::process::{Child, ChildStdout};
 use super::exchange::{self, Answer, Garbage};
 use super::fields::{Fields, Found};
 use super::guard::{GUARD, MAX_REPORT, Order, Report, STOPPING, kill};
-use super::secrets::{Vault, is_secret};
+use super::program::{TRACE, arguments, environment, program, working_directory};
+use super::secrets::Vault;
+use super::trace;
+use crate::BoxError;
+use crate::capability::Reconciliation;
 use crate::clock::Clock;
 use crate::handler::{DeclaredError, HandlerError};
-use crate::invocation::Invocation;
+use crate::invocation::{AgentInvocationInfo, Invocation};
 
 /// The exit code of `EX_TEMPFAIL`, by which a command states that nothing happened.
 const NOTHING_HAPPENED: i32 = 75;
@@ -26,8 +30,6 @@ const NOTHING_HAPPENED: i32 = 75;
 const SLACK: Duration = Duration::from_secs(1);
 /// How long after its end the guard may take to say how a command ended. It needs a fraction of it.
 const REPORTING: Duration = Duration::from_secs(5);
-const MAX_ARGUMENTS: usize = 64;
-const MAX_VARIABLES: usize = 128;
 
 /// One procedure that is a command.
 pub(super) struct Command {
@@ -36,6 +38,8 @@ pub(super) struct Command {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     directory: String,
+    /// As the manifest has it: paths are others on other machines.
+    place: String,
     timeout: Duration,
     errors: Vec<DeclaredError>,
 }
@@ -73,20 +77,27 @@ impl Command {
     ) -> Option<Self> {
         if guard.is_none() {
             let fix = "name the `countersign` binary with `guard` of `[capabilities]`";
-            found.problem(fields.at(), "handler", "nothing would end the command if this process died", fix);
+            found.problem(fields.at(), fields.name(), "nothing would end the command if this process died", fix);
         }
         let program = program(&mut fields, directory, found);
         let arguments = arguments(&mut fields, found);
         let environment = environment(&mut fields, vault, found);
-        let directory = working_directory(&mut fields, directory, found);
+        let cwd = working_directory(&mut fields, directory, found);
         fields.end(found);
         let (guard, errors) = (guard?.to_owned(), errors.to_vec());
-        Some(Self { guard, program: program?, arguments, environment, directory: directory?, timeout, errors })
+        let ((given, program), (within, directory)) = (program?, cwd?);
+        let place = place(&given, &arguments, within.as_deref());
+        Some(Self { guard, program, arguments, environment, directory, place, timeout, errors })
+    }
+
+    /// What runs, as far as that was agreed to.
+    pub(super) fn place(&self) -> String {
+        self.place.clone()
     }
 
     /// Runs the command, until it ends or the invocation is to stop: then its whole group is ended, first gently.
     pub(super) async fn call<C>(&self, cx: &Invocation<C>, input: &Value) -> Result<Value, HandlerError> {
-        let order = self.order(cx, input).map_err(HandlerError::not_executed)?;
+        let question = exchange::question(cx, input, self.timeout).map_err(HandlerError::not_executed)?;
         let stop = async {
             tokio::select! {
                 () = cx.cancelled() => {}
@@ -96,12 +107,33 @@ impl Command {
         if cx.is_cancelled() {
             return Err(HandlerError::not_executed("the run was to stop before it began"));
         }
-        let mut guard = match self.start() {
-            Ok(guard) => guard,
-            Err(error) => return Err(HandlerError::not_executed(error)),
-        };
+        match self.run(question, trace::parent(cx), stop).await {
+            Ok(heard) => self.settle(&Report::parse(&heard)),
+            Err(error) => Err(HandlerError::not_executed(error)),
+        }
+    }
+
+    /// Asks what became of a run. No answer is no finding, and exit codes are no answers. Whoever asks no more ends the
+    /// command: its guard sees that nobody is there.
+    pub(super) async fn ask(&self, agent: &AgentInvocationInfo, input: &Value) -> Result<Reconciliation, BoxError> {
+        let question = exchange::doubt(agent, input, self.timeout)?;
+        let heard = self.run(question, None, Clock::System.sleep(self.timeout + SLACK)).await?;
+        let report = Report::parse(&heard);
+        let Some(end) = report.ended_well() else { return Err(no_answer(&report).into()) };
+        Ok(exchange::finding(end.output).map_err(|cause| NoAnswer::Garbage { errors: end.errors, cause })?)
+    }
+
+    /// What the guard had to say. `Err`: nothing was started.
+    async fn run(
+        &self,
+        question: String,
+        trace: Option<String>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Vec<u8>, BoxError> {
+        let order = self.order(question, trace)?;
+        let mut guard = self.start()?;
         let (Some(mut lifeline), Some(out)) = (guard.stdin.take(), guard.stdout.take()) else {
-            return Err(HandlerError::not_executed("the guard has no pipes")); // it was asked for them
+            return Err("the guard has no pipes".into()); // it was asked for them
         };
         tokio::pin!(stop);
         let ordered = tokio::select! {
@@ -113,7 +145,7 @@ impl Command {
             // The guard acts on a whole line only, and its end is not written.
             drop(lifeline);
             reap(guard).await;
-            return Err(HandlerError::not_executed("the guard did not take the order"));
+            return Err("the guard did not take the order".into());
         }
         let mut heard = Vec::new();
         {
@@ -132,16 +164,17 @@ impl Command {
             }
         }
         reap(guard).await;
-        self.settle(&Report::parse(&heard))
+        Ok(heard)
     }
 
-    fn order<C>(&self, cx: &Invocation<C>, input: &Value) -> Result<Vec<u8>, serde_json::Error> {
-        let mut question = exchange::question(cx, input, self.timeout)?;
+    fn order(&self, mut question: String, trace: Option<String>) -> Result<Vec<u8>, serde_json::Error> {
         question.push('\n');
+        let mut environment = self.environment.clone();
+        environment.extend(trace.map(|it| (TRACE.to_owned(), it)));
         let order = Order {
             program: self.program.clone(),
             arguments: self.arguments.clone(),
-            environment: self.environment.clone(),
+            environment,
             directory: self.directory.clone(),
             input: question,
         };
@@ -158,27 +191,43 @@ impl Command {
     }
 
     fn settle(&self, report: &Report<'_>) -> Result<Value, HandlerError> {
-        let cause = match report {
-            Report::Refused(why) => return Err(HandlerError::not_executed(NoAnswer::NotStarted(why.clone()))),
-            Report::Ended(end) if end.flooded => NoAnswer::Flood,
-            Report::Ended(end) => match (end.code, end.signal) {
-                (Some(0), _) => match Answer::parse(end.output) {
-                    Ok(answer) => return answer.settle(&self.errors),
-                    Err(cause) => NoAnswer::Garbage { errors: end.errors, cause },
-                },
-                (Some(NOTHING_HAPPENED), _) => return Err(HandlerError::not_executed(NoAnswer::Nothing)),
-                (Some(code), _) => NoAnswer::Exit { code, errors: end.errors },
-                (None, signal) => NoAnswer::Signal { signal: signal.unwrap_or_default(), errors: end.errors },
-            },
-            Report::Missing { group } => {
-                // The guard was killed: what it guarded is ended from here.
-                if let Some(group) = group {
-                    kill(*group);
-                }
-                NoAnswer::NoReport
+        if let Some(end) = report.ended_well() {
+            return match Answer::parse(end.output) {
+                Ok(answer) => answer.settle(&self.errors),
+                Err(cause) => Err(HandlerError::unknown(NoAnswer::Garbage { errors: end.errors, cause })),
+            };
+        }
+        Err(match no_answer(report) {
+            it @ (NoAnswer::NotStarted(_) | NoAnswer::Nothing) => HandlerError::not_executed(it),
+            it => HandlerError::unknown(it),
+        })
+    }
+}
+
+/// `command ./refund ["--fast"] in shop`.
+fn place(program: &str, arguments: &[String], within: Option<&str>) -> String {
+    let arguments = if arguments.is_empty() { String::new() } else { format!(" {arguments:?}") };
+    let within = within.map_or_else(String::new, |it| format!(" in {it}"));
+    format!("command {program}{arguments}{within}")
+}
+
+/// Why a report has no answer.
+fn no_answer(report: &Report<'_>) -> NoAnswer {
+    match report {
+        Report::Refused(why) => NoAnswer::NotStarted(why.clone()),
+        Report::Ended(end) if end.flooded => NoAnswer::Flood,
+        Report::Ended(end) => match (end.code, end.signal) {
+            (Some(NOTHING_HAPPENED), _) => NoAnswer::Nothing,
+            (Some(code), _) => NoAnswer::Exit { code, errors: end.errors },
+            (None, signal) => NoAnswer::Signal { signal: signal.unwrap_or_default(), errors: end.errors },
+        },
+        Report::Missing { group } => {
+            // The guard was killed: what it guarded is ended from here.
+            if let Some(group) = group {
+                kill(*group);
             }
-        };
-        Err(HandlerError::unknown(cause))
+            NoAnswer::NoReport
+        }
     }
 }
 
@@ -197,103 +246,4 @@ async fn reap(mut guard: Child) {
             let _ = guard.kill().await; // it ended meanwhile
         }
     }
-}
-
-/// The program, from the manifests' directory. There is no search path: what runs is what is named.
-fn program(fields: &mut Fields<'_>, directory: &Path, found: &mut Found<'_>) -> Option<String> {
-    let given = fields.required::<String>("program", "name the program: `program = \"./refund\"`", found)?;
-    let path = directory.join(&given.value);
-    let fix = "name an executable file, absolute or from the manifests' directory; no search path is used";
-    let Ok(about) = std::fs::metadata(&path) else {
-        given.problem(found, "there is no such program", fix);
-        return None;
-    };
-    if !about.is_file() || !is_executable(&about) {
-        given.problem(found, "it is not an executable file", fix);
-        return None;
-    }
-    text(&path, &given, found)
-}
-
-fn is_executable(about: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    about.permissions().mode() & 0o111 != 0
-}
-
-fn working_directory(fields: &mut Fields<'_>, directory: &Path, found: &mut Found<'_>) -> Option<String> {
-    let Some(given) = fields.optional::<String>("cwd", found) else {
-        return directory.to_str().map(Into::into);
-    };
-    let path = directory.join(&given.value);
-    if !path.is_dir() {
-        given.problem(found, "there is no such directory", "name one, absolute or from the manifests' directory");
-        return None;
-    }
-    text(&path, &given, found)
-}
-
-fn text(path: &Path, given: &super::fields::Placed<String>, found: &mut Found<'_>) -> Option<String> {
-    let text = path.to_str().filter(|it| !it.contains('\0')).map(Into::into);
-    if text.is_none() {
-        given.problem(found, "the path is not text", "give the directory a name in UTF-8");
-    }
-    text
-}
-
-fn arguments(fields: &mut Fields<'_>, found: &mut Found<'_>) -> Vec<String> {
-    let Some(given) = fields.optional::<Vec<String>>("args", found) else { return Vec::new() };
-    if given.value.len() > MAX_ARGUMENTS {
-        given.problem(found, format!("there are more than {MAX_ARGUMENTS} arguments"), "remove some");
-    }
-    for argument in &given.value {
-        let option = argument.split_once('=').filter(|(name, _)| is_option(name));
-        let (name, value) = option.unwrap_or(("", argument));
-        if argument.contains('\0') {
-            given.problem(found, "an argument holds a NUL", "remove it");
-        } else if is_secret(name, value) {
-            let fix = "hand it over in the environment, by reference: `secrets = { NAME = { file = \"PATH\" } }`";
-            given.problem(found, "an argument looks like a secret, and everybody sees arguments", fix);
-        }
-    }
-    given.value
-}
-
-/// The whole environment of the command: the variables that the manifest passes on, as far as they are set, and secrets.
-fn environment(fields: &mut Fields<'_>, vault: &Vault<'_>, found: &mut Found<'_>) -> Vec<(String, String)> {
-    let mut out: Vec<(String, String)> = Vec::new();
-    if let Some(given) = fields.optional::<Vec<String>>("env", found) {
-        for name in &given.value {
-            if is_variable(name) {
-                out.extend((vault.env)(name).filter(|it| !it.contains('\0')).map(|value| (name.clone(), value)));
-            } else {
-                given.problem(found, "it lists what is no name of a variable", "use letters, digits and `_`");
-            }
-        }
-    }
-    if let Some(table) = fields.table("secrets", found) {
-        for (name, given) in table.open() {
-            if !is_variable(&name) {
-                given.problem(found, "it is no name of a variable", "use letters, digits and `_`");
-            } else if out.iter().any(|(it, _)| *it == name) {
-                given.problem(found, "`handler.env` passes it on too", "keep one of the two");
-            } else {
-                out.extend(vault.fetch(given, found).map(|it| (name, it.reveal().to_owned())));
-            }
-        }
-    }
-    if out.len() > MAX_VARIABLES {
-        found.problem(fields.at(), "handler", format!("it has more than {MAX_VARIABLES} variables"), "remove some");
-    }
-    out
-}
-
-/// `--name` of `--name=value`.
-fn is_option(name: &str) -> bool {
-    name.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.'))
-}
-
-fn is_variable(name: &str) -> bool {
-    name.bytes().next().is_some_and(|it| it.is_ascii_alphabetic() || it == b'_')
-        && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
 }

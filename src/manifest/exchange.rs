@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::canonical;
+use crate::capability::Reconciliation;
 use crate::clock::{Clock, Timestamp};
 use crate::handler::{DeclaredError, HandlerError};
 use crate::invocation::{AgentInvocationInfo, Invocation};
@@ -37,6 +38,44 @@ pub(super) fn question<C>(cx: &Invocation<C>, input: &Value, timeout: Duration) 
     serde_json::to_string(&Question { input, invocation: cx.agent().map(|agent| Told { agent, deadline }) })
 }
 
+#[derive(Serialize)]
+struct Doubt<'a> {
+    reconcile: Question<'a>,
+}
+
+/// The document that asks what became of a run. A procedure that is asked by mistake finds no input in it, and runs nothing.
+pub(super) fn doubt(
+    agent: &AgentInvocationInfo,
+    input: &Value,
+    timeout: Duration,
+) -> Result<String, serde_json::Error> {
+    let deadline = Clock::System.now().plus(timeout);
+    serde_json::to_string(&Doubt { reconcile: Question { input, invocation: Some(Told { agent, deadline }) } })
+}
+
+/// What is said of a run that nobody knew the end of. What procedures say of their own run has another shape, and is no
+/// finding: an answer that a wrong signature gets, say.
+pub(super) fn finding(bytes: &[u8]) -> Result<Reconciliation, Garbage> {
+    let (word, mut members) = said(bytes, "reconciled")?;
+    let found = match &*word {
+        "completed" => Reconciliation::Completed(members.remove("output").ok_or(Garbage::Shape)?),
+        "not_executed" => Reconciliation::NotExecuted,
+        "unknown" => Reconciliation::Unknown,
+        _ => return Err(Garbage::Shape),
+    };
+    if members.is_empty() { Ok(found) } else { Err(Garbage::Shape) }
+}
+
+/// The word that says what it is, and the other members.
+fn said(bytes: &[u8], member: &str) -> Result<(String, Map<String, Value>), Garbage> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Garbage::NotText)?;
+    let Value::Object(mut members) = canonical::parse(text).map_err(|_| Garbage::NotJson)? else {
+        return Err(Garbage::Shape);
+    };
+    let Some(Value::String(word)) = members.remove(member) else { return Err(Garbage::Shape) };
+    Ok((word, members))
+}
+
 /// What a procedure says of its run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
@@ -62,11 +101,7 @@ impl Answer {
     /// Reads a document as strictly as an input is read: a repeated or unknown member, a missing one, anything besides
     /// the one object, and it is no answer.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Garbage> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Garbage::NotText)?;
-        let Value::Object(mut members) = canonical::parse(text).map_err(|_| Garbage::NotJson)? else {
-            return Err(Garbage::Shape);
-        };
-        let Some(Value::String(status)) = members.remove("status") else { return Err(Garbage::Shape) };
+        let (status, mut members) = said(bytes, "status")?;
         let answer = match &*status {
             "completed" => Self::Completed(members.remove("output").ok_or(Garbage::Shape)?),
             "failed" => {
@@ -153,5 +188,29 @@ mod tests {
             assert_eq!(parse(text), Err(garbage), "{text}");
         }
         assert_eq!(Answer::parse(b"\xff"), Err(Garbage::NotText));
+    }
+
+    #[test]
+    fn a_finding_is_no_answer_and_an_answer_no_finding() {
+        let found = |text: &str| finding(text.as_bytes());
+        assert_eq!(found(r#"{"reconciled":"completed","output":7}"#), Ok(Reconciliation::Completed(json!(7))));
+        assert_eq!(found(r#"{"reconciled":"not_executed"}"#), Ok(Reconciliation::NotExecuted));
+        assert_eq!(found(r#"{"reconciled":"unknown"}"#), Ok(Reconciliation::Unknown));
+        for text in [
+            r#"{"status":"completed","output":7}"#,
+            r#"{"status":"not_executed"}"#,
+            r#"{"reconciled":"not_executed","status":"not_executed"}"#,
+            r#"{"reconciled":"completed"}"#,
+            r#"{"reconciled":"failed"}"#,
+            r#"{"reconciled":true}"#,
+            "[]",
+        ] {
+            assert_eq!(found(text), Err(Garbage::Shape), "{text}");
+        }
+        let page = include_str!("../../docs/manifests.md").split("```json finding\n").skip(1);
+        let shown = page.filter_map(|it| it.split("```").next()).filter(|it| found(it).is_ok());
+        assert_eq!(shown.count(), 3, "the page shows each of them");
+        assert_eq!(parse(r#"{"reconciled":"not_executed"}"#), Err(Garbage::Shape));
+        assert_eq!(found(""), Err(Garbage::NotJson));
     }
 }

@@ -150,6 +150,11 @@ impl<'t> Fields<'t> {
         }
     }
 
+    /// The table's own name: `handler`.
+    pub(super) fn name(&self) -> &str {
+        self.prefix.trim_end_matches('.')
+    }
+
     /// Where the table itself is.
     pub(super) fn at(&self) -> usize {
         self.at

@@ -1,23 +1,20 @@
 //! One manifest: the metadata of a capability, and where its procedure is.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-use super::command::Command;
-use super::endpoint::Endpoint;
 use super::fields::{Fields, Found, Placed};
 use super::json;
 use super::origins::Origins;
+use super::procedure::Procedure;
+use super::registered::registered;
 use super::secrets::Vault;
+use crate::Surface;
 use crate::builder::Problem;
 use crate::capability::{ApprovalRule, Capability, CapabilityBuilder, Idempotency, Risk, SideEffect};
-use crate::handler::{DeclaredError, HandlerError};
-use crate::registry::Registry;
-use crate::{Invocation, Surface};
+use crate::handler::DeclaredError;
 
 /// What every manifest of a directory is read with.
 pub(super) struct Around<'a> {
@@ -26,19 +23,6 @@ pub(super) struct Around<'a> {
     pub(super) vault: Vault<'a>,
     pub(super) guard: Option<&'a Path>,
     pub(super) client: &'a reqwest::Client,
-}
-
-/// The kinds of `[handler]`.
-#[derive(Clone, Copy)]
-enum Kind {
-    Http,
-    Command,
-}
-
-/// Where the procedure is.
-enum Handler {
-    Endpoint(Arc<Endpoint>),
-    Command(Arc<Command>),
 }
 
 /// A capability, and where its file names it.
@@ -97,14 +81,17 @@ fn capability<C: Send + Sync + 'static>(
     let input = json::schema(&mut fields, ("input_schema", "input_schema_file"), around.directory, found);
     let output = json::schema(&mut fields, ("output_schema", "output_schema_file"), around.directory, found);
     fields.demand("handler", "say where the procedure is: `[handler]` with `kind = \"http\"` or `\"command\"`", found);
-    let handler = fields.table("handler", found).and_then(|it| handler(it, around, (timeout, &errors), found));
+    let handler = fields.table("handler", found);
+    let handler = handler.and_then(|it| Procedure::read(it, around, (timeout, &errors), found));
+    let reconciler = fields.table("reconcile", found);
+    let reconciler = reconciler.and_then(|it| Procedure::reconciler(it, around, handler.as_ref(), found));
     fields.end(found);
     effect?;
-    Some(handler?.complete(builder, input?, output?))
+    Some(handler?.complete(builder, reconciler, input?, output?))
 }
 
 /// A field that is one of some words.
-fn one_of<T: Copy>(
+pub(super) fn one_of<T: Copy>(
     fields: &mut Fields<'_>,
     name: &'static str,
     words: &[(&'static str, T)],
@@ -221,99 +208,4 @@ fn errors(fields: &mut Fields<'_>, found: &mut Found<'_>) -> Vec<DeclaredError> 
         }
     }
     out
-}
-
-fn handler(
-    mut fields: Fields<'_>,
-    around: &Around<'_>,
-    limits: (Duration, &[DeclaredError]),
-    found: &mut Found<'_>,
-) -> Option<Handler> {
-    match one_of(&mut fields, "kind", &[("http", Kind::Http), ("command", Kind::Command)], found)? {
-        Kind::Http => {
-            let with = (around.origins, &around.vault, around.client);
-            Endpoint::read(fields, with, limits, found).map(|it| Handler::Endpoint(Arc::new(it)))
-        }
-        Kind::Command => {
-            let with = (around.directory, around.guard, &around.vault);
-            Command::read(fields, with, limits, found).map(|it| Handler::Command(Arc::new(it)))
-        }
-    }
-}
-
-impl Handler {
-    fn complete<C: Send + Sync + 'static>(
-        self,
-        builder: CapabilityBuilder,
-        input: Value,
-        output: Value,
-    ) -> Capability<C> {
-        match self {
-            Self::Endpoint(endpoint) => builder.json_handler(input, output, move |cx: Invocation<C>, input| {
-                let endpoint = Arc::clone(&endpoint);
-                async move { endpoint.call(&cx, &input).await.map_err(HandlerError::found_by_engine) }
-            }),
-            Self::Command(command) => builder.json_handler(input, output, move |cx: Invocation<C>, input| {
-                let command = Arc::clone(&command);
-                async move { command.call(&cx, &input).await.map_err(HandlerError::found_by_engine) }
-            }),
-        }
-    }
-}
-
-/// What registration says of a capability belongs to a field of a manifest. Its problems are worded for builders, whose
-/// methods have mostly the same names; the first of these words that a problem holds says which.
-const FIELDS: [(&str, &str); 21] = [
-    ("input schema", "input_schema"),
-    ("output schema", "output_schema"),
-    ("`redact_output`", "redact.output"),
-    ("`redact_display`", "redact.display"),
-    ("idempotency keys, but", "idempotency.on_reads"),
-    ("idempotency keys", "idempotency.ttl"),
-    ("quorum", "approval.quorum"),
-    ("life of the approval", "approval.expires_in"),
-    ("approval type", "approval.type"),
-    ("resource's id", "resource.id"),
-    ("resource", "resource.entity"),
-    ("retries", "retry.max_attempts"),
-    ("retried", "retry.max_attempts"),
-    ("timeout", "timeout"),
-    ("error", "errors"),
-    ("tool name", "tool_name"),
-    ("tag", "tags"),
-    ("description", "description"),
-    ("risk", "risk"),
-    ("the id", "id"),
-    ("", "id"),
-];
-
-/// Checks a capability as the engine will, so that its problems are told with file, line and field.
-fn registered<C>(capability: &Capability<C>, text: &str, found: &mut Found<'_>) {
-    let Err(problems) = Registry::new(vec![capability.draft.clone()]) else { return };
-    for problem in problems {
-        let field = FIELDS.iter().find(|(word, _)| problem.what.contains(word)).map_or("id", |(_, field)| field);
-        found.problem(place_of(field, text), field, problem.what, problem.fix);
-    }
-}
-
-/// Where a field is; the top of the file if it is not there.
-fn place_of(field: &str, text: &str) -> usize {
-    let Ok(document) = DeTable::parse(text) else { return 0 };
-    let mut table = document.get_ref();
-    let mut at = 0;
-    for name in field.split('.') {
-        let file = format!("{name}_file"); // a schema may be elsewhere
-        let Some(value) = table.get(name).or_else(|| table.get(&*file)) else { return at };
-        at = value.span().start;
-        match value.get_ref() {
-            DeValue::Table(inner) => table = inner,
-            DeValue::String(_)
-            | DeValue::Integer(_)
-            | DeValue::Float(_)
-            | DeValue::Boolean(_)
-            | DeValue::Datetime(_)
-            | DeValue::Array(_) => return at,
-        }
-    }
-    at
 }

@@ -92,6 +92,14 @@ pub(super) enum Report<'a> {
 }
 
 impl<'a> Report<'a> {
+    /// The end of a command that exited with 0 and wrote no more than it may.
+    pub(super) fn ended_well(&self) -> Option<&End<'a>> {
+        match self {
+            Self::Ended(end) if end.code == Some(0) && !end.flooded => Some(end),
+            Self::Ended(_) | Self::Refused(_) | Self::Missing { .. } => None,
+        }
+    }
+
     pub(super) fn parse(heard: &'a [u8]) -> Self {
         let Some((begun, rest)) = line(heard) else { return Self::Missing { group: None } };
         let group = match begun {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::actor::Surface;
 use crate::canonical;
-use crate::capability::{ApprovalRule, Governed, Idempotency, ResourceMapping, Risk, SideEffect};
+use crate::capability::{ApprovalRule, Governed, Idempotency, Located, ResourceMapping, Risk, SideEffect};
 use crate::clock::micros;
 use crate::handler::DeclaredError;
 
@@ -38,6 +38,8 @@ struct Governance<'a> {
     // Left out where it is not so: what was agreed to before there was such a thing has the digest that it had.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     run_on_approval: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    located: Option<&'a Located>,
 }
 
 /// `sha256:` and hexadecimal. Lists whose order means nothing are sorted.
@@ -66,6 +68,7 @@ pub(super) fn of(governed: &Governed) -> String {
         decision_record: meta.decision_record,
         reconcile: meta.reconcile.is_some(),
         run_on_approval: meta.run_on_approval,
+        located: meta.located.as_ref(),
     };
     canonical::sha256(&["countersign/governance/v1\n", &crate::audit::canonical(&governance)])
 }

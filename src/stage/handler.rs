@@ -144,7 +144,7 @@ async fn once(
     let capability = begun.capability();
     let mut agent = begun.agent().clone();
     agent.attempt = attempt;
-    let frame = Arc::new(Frame::new(agent, owner.lease()));
+    let frame = Arc::new(Frame::new(agent, owner.lease(), begun.trace().cloned()));
     let deadline = control.clock.sleep(capability.meta.timeout);
     let stops = Stops { caller: begun.cancel(), shutdown: control.stop, lease: begun.lost() };
     // A task of its own: a handler that blocks its thread cannot hold the answer back, and a panic stays inside. So

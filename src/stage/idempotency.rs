@@ -68,6 +68,10 @@ impl Begun {
         &self.grant.valid().exposed.identified.call().cancel
     }
 
+    pub(crate) fn trace(&self) -> Option<&Arc<str>> {
+        self.grant.valid().exposed.identified.call().trace.as_ref()
+    }
+
     /// `capability.started` of a read, which is not yet on record.
     pub(super) fn deferred(&self) -> Option<&EventKind> {
         self.deferred.as_ref()

@@ -2,7 +2,7 @@
 //! deadline, or the engine itself.
 
 use std::fmt::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use countersign::testing::TestApp;
@@ -172,28 +172,28 @@ async fn what_cannot_be_started_did_not_happen() {
 }
 
 /// Holds a connection open for as long as a process lives that has it, and says when there is none any more.
-struct Alive(TcpListener);
+pub(super) struct Alive(TcpListener);
 
 /// The processes that a script has started.
-struct Family {
+pub(super) struct Family {
     command: u32,
     guard: u32,
     stream: BufReader<TcpStream>,
 }
 
 impl Alive {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
     /// What a script begins with: descriptor 3 is the connection, which its children have too. The input comes when the
     /// guard has told the engine which group it guards.
-    fn up(&self) -> String {
+    pub(super) fn up(&self) -> String {
         format!("read -r _; exec 3<>/dev/tcp/127.0.0.1/{}; echo $$ $PPID >&3; ", self.0.local_addr().unwrap().port())
     }
 
     /// Waits until the script has begun.
-    async fn family(&self) -> Family {
+    pub(super) async fn family(&self) -> Family {
         let accepted = tokio::time::timeout(Duration::from_secs(30), self.0.accept()).await.expect("it begins");
         let mut stream = BufReader::new(accepted.unwrap().0);
         let mut line = String::new();
@@ -204,8 +204,13 @@ impl Alive {
 }
 
 impl Family {
+    /// Says a line to whoever of them reads.
+    pub(super) async fn go_on(&mut self) {
+        tokio::io::AsyncWriteExt::write_all(self.stream.get_mut(), b"go on\n").await.unwrap();
+    }
+
     /// Waits until the last of them is gone.
-    async fn is_gone(&mut self) {
+    pub(super) async fn is_gone(&mut self) {
         let mut rest = Vec::new();
         let end = self.stream.read_to_end(&mut rest);
         // Whoever is killed may reset the connection.
@@ -297,12 +302,23 @@ async fn a_guard_ends_by_its_lifeline_and_by_no_gentle_signal() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         assert!(Command::new("kill").args([signal, &family.guard.to_string()]).status().unwrap().success());
     }
-    tokio::io::AsyncWriteExt::write_all(family.stream.get_mut(), b"go on\n").await.unwrap();
+    family.go_on().await;
     assert_eq!(fate(&app, &running.await).await, "completed 1");
 }
 
-fn kill(process: &str) {
+pub(super) fn kill(process: &str) {
     assert!(Command::new("kill").args(["-KILL", process]).status().unwrap().success());
+}
+
+/// One of these tests in a process of its own, with its order in a variable.
+pub(super) fn victim(test: &str, variable: &str, order: impl AsRef<std::ffi::OsStr>) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("manifests::{test}"), "--nocapture"])
+        .env(variable, order)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 /// The victim's side: this very test, run in a process of its own.
@@ -320,13 +336,8 @@ fn a_victim_runs_a_command() {
 #[tokio::test]
 async fn exe_10_a_command_dies_with_an_engine_that_is_killed() {
     let alive = Alive::new().await;
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "manifests::commands::a_victim_runs_a_command", "--nocapture"])
-        .env("COUNTERSIGN_COMMAND_VICTIM", script("write", &(alive.up() + STUBBORN)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let order = script("write", &(alive.up() + STUBBORN));
+    let mut victim = victim("commands::a_victim_runs_a_command", "COUNTERSIGN_COMMAND_VICTIM", order);
     let mut family = alive.family().await;
     kill(&victim.id().to_string());
     victim.wait().unwrap();

@@ -121,6 +121,7 @@ fn the_page_names_every_field() {
         ("a.toml", "zzzzzz = 1\nhandler = { kind = \"http\", zzzzzz = 1 }"),
         ("b.toml", "handler = { kind = \"command\", zzzzzz = 1 }"),
         ("c.toml", "retry = { zzzzzz = 1 }\nidempotency = { zzzzzz = 1 }\napproval = { zzzzzz = 1 }"),
+        ("e.toml", "reconcile = { kind = \"http\", zzzzzz = 1 }"),
         ("d.toml", "redact = { zzzzzz = 1 }\nresource = { zzzzzz = 1 }"),
     ]);
     let told = files.problems(&guarded());

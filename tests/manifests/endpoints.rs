@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
 use super::peer::{Peer, Reply, Seen};
-use super::{Files, SECRET, dana, fate, invoke, manifest};
+use super::{Files, NEXT_SECRET, SECRET, dana, fate, invoke, manifest};
 
 const JSON: &str = "application/json";
 
@@ -92,6 +92,44 @@ async fn a_call_is_one_signed_post_with_the_input_and_who_asked() {
     let rest = ["content-type", "authorization", "x-region", "x-api-key"].map(|it| call.header(it).unwrap());
     assert_eq!(rest, [JSON, "Bearer canary-mf-token", "eu", "canary-mf-token"]);
     assert_eq!(call.header("transfer-encoding"), None);
+}
+
+#[tokio::test]
+async fn while_a_secret_takes_the_place_of_another_calls_are_signed_with_both() {
+    let mut peer = Peer::new(&[Reply::Answer("200 OK", JSON, r#"{"status":"completed","output":1}"#)]).await;
+    let one = handler(&format!("{}/run", peer.origin));
+    let two =
+        one.replace("sign = { env = \"SIGNING_KEY\" }", "sign = [{ env = \"NEXT_KEY\" }, { env = \"SIGNING_KEY\" }]");
+    let app = Files::of(&[("a.toml", manifest("things.change", "write", &two))]).app(&at(&peer.origin)).await;
+    assert_eq!(fate(&app, &invoke(&app, "things.change", json!({})).await).await, "completed 1");
+    let call = peer.call().await;
+    let [id, seconds, signatures] =
+        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|it| call.header(it).unwrap());
+    let by = [NEXT_SECRET, SECRET]
+        .map(|it| standardwebhooks::Webhook::new(it).unwrap().sign(id, seconds.parse().unwrap(), &call.body).unwrap());
+    assert_eq!(signatures, by.join(" "));
+}
+
+#[test]
+fn each_secret_of_a_list_is_checked_where_it_stands() {
+    let mut told = String::new();
+    for list in [
+        "[]",
+        "[{ env = \"SIGNING_KEY\" }, \"whsec_canary\", { env = \"SHORT_KEY\" }, { env = \"NOT_SET\" }]",
+        "[{ env = \"A\" }, { env = \"B\" }, { env = \"C\" }, { env = \"D\" }, { env = \"E\" }]",
+    ] {
+        let text = handler("https://app.example/run").replace("{ env = \"SIGNING_KEY\" }", list);
+        let files = Files::of(&[("a.toml", manifest("things.change", "write", &text))]);
+        told = told + &files.problems(&at("https://app.example")) + "\n";
+    }
+    assert!(!told.contains("canary"), "{told}");
+    insta::assert_snapshot!(told, @r#"
+    a.toml:15: `handler.sign`: it does not list 1 to 4 secrets; name one, and another while one takes the place of the other
+    a.toml:15: `handler.sign`: a secret is never written into a manifest; say where the secret is: `{ env = "NAME" }` or `{ file = "PATH" }`
+    a.toml:15: `handler.sign`: the secret is not 24 to 64 bytes in Base64; make one with `echo whsec_$(openssl rand -base64 32)`
+    a.toml:15: `handler.sign`: the environment variable `NOT_SET` is not set, or empty; put the secret there
+    a.toml:15: `handler.sign`: it does not list 1 to 4 secrets; name one, and another while one takes the place of the other
+    "#);
 }
 
 /// Every answer and every end without one, of a write and of a read.

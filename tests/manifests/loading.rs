@@ -311,6 +311,7 @@ fn commands_name_what_is_there_and_have_a_guard() {
         "program = \"/bin/cat\"\nargs = \"-u\"",
         "program = \"/bin/cat\"\nenv = [\"A=B\"]",
         "program = \"/bin/cat\"\nenv = [\"LANG\"]\nsecrets = { LANG = { env = \"API_TOKEN\" }, KEY = \"canary\" }",
+        "program = \"/bin/cat\"\nenv = [\"TRACEPARENT\"]\nsecrets = { TRACEPARENT = { env = \"API_TOKEN\" } }",
         "program = \"/bin/cat\"\nshell = true",
     ] {
         let command = format!("kind = \"command\"\n{line}");
@@ -336,6 +337,8 @@ fn commands_name_what_is_there_and_have_a_guard() {
     a.toml:15: `handler.env`: it lists what is no name of a variable; use letters, digits and `_`
     a.toml:16: `handler.secrets.KEY`: a secret is never written into a manifest; say where the secret is: `{ env = "NAME" }` or `{ file = "PATH" }`
     a.toml:16: `handler.secrets.LANG`: `handler.env` passes it on too; keep one of the two
+    a.toml:15: `handler.env`: the engine sets `TRACEPARENT` itself; remove it
+    a.toml:16: `handler.secrets.TRACEPARENT`: the engine sets this variable itself; remove it
     a.toml:15: `handler.shell`: there is no such field; remove it; there are: kind, program, args, env, secrets, cwd
     a.toml:12: `handler`: nothing would end the command if this process died; name the `countersign` binary with `guard` of `[capabilities]`
     [capabilities] guard: there is no such program; name the `countersign` binary, or a program of your own that calls `manifest::guard`
