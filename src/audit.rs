@@ -246,7 +246,9 @@ pub enum EventKind {
         archive: String,
         /// Who sat there, `cli:ada`.
         by: String,
-        /// `sha256:` and that of the file.
+        /// How long the file was: it may go on.
+        bytes: u64,
+        /// `sha256:` and that of so much of the file.
         digest: String,
         /// The root of the tree of everything up to `through`, as a checkpoint has it.
         root: String,

@@ -12,7 +12,7 @@ mod webhook;
 use std::io::{self, Write};
 
 pub(crate) use self::beside::{Checkpoints, beside};
-pub(crate) use self::file::FileSink;
+pub(crate) use self::file::{FileSink, sync_directory};
 pub(crate) use self::form::Form;
 pub(crate) use self::webhook::Webhook;
 use crate::store::op::Export as Step;

@@ -206,9 +206,8 @@ impl Core {
     /// A bounded look at the log, from `filter.after_seq` on.
     pub(crate) async fn page(&self, mut filter: EventFilter, limit: usize) -> Result<AuditPage, StoreError> {
         let (began, end) = (self.clock.monotonic(), self.store.end().await?);
-        let first = self.store.log().first().await?.unwrap_or(1);
-        let detached = (filter.after_seq < first - 1).then_some(first - 1);
-        filter.after_seq = filter.after_seq.max(first - 1);
+        let after = filter.after_seq;
+        filter.after_seq = after.max(self.store.log().gone().await?);
         let window = if filter.execution.is_some() { i64::MAX } else { WINDOW }; // which has an index
         let (mut events, mut bytes) = (Vec::new(), 0);
         loop {
@@ -222,16 +221,22 @@ impl Core {
             for (seq, body) in found {
                 bytes += body.len();
                 if bytes > MAX_PAGE && !events.is_empty() {
+                    let detached = self.detached(after).await?;
                     return Ok(page(events, end, detached));
                 }
                 events.push(StoredEvent { seq, body });
             }
             let is_late = self.clock.monotonic().since(began) > PATIENCE;
             if is_full || is_late || filter.after_seq >= end {
-                let up_to = filter.after_seq;
+                let (up_to, detached) = (filter.after_seq, self.detached(after).await?);
                 return Ok(AuditPage { events, next: (up_to < end).then_some(up_to), up_to, detached });
             }
         }
+    }
+
+    /// Up to where events have left that a page was to begin with. Asked when it is read: some may have left meanwhile.
+    async fn detached(&self, after: i64) -> Result<Option<i64>, StoreError> {
+        Ok(Some(self.store.log().gone().await?).filter(|it| *it > after))
     }
 
     /// The metrics as text.

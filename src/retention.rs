@@ -66,9 +66,7 @@ pub(crate) enum RetentionError {
     /// The log or the archive is not what was recorded.
     #[error("the log and its archive do not verify")]
     Unverified(Box<Report>),
-    #[error("not all of the events {0} to {1} are in the archive and signed")]
-    Short(i64, i64),
-    #[error("the checkpoints beside the archive do not cover it")]
+    #[error("no checkpoint that counts covers all that is to leave")]
     Uncovered,
     #[error("what is beside the archive cannot be read: {0}")]
     Io(#[from] std::io::Error),
@@ -107,16 +105,13 @@ pub(crate) async fn check(
     (from, through): (i64, i64),
     progress: Progress<'_>,
 ) -> Result<(), RetentionError> {
-    let given = archives.iter().fold(given.clone(), Given::some_archive);
+    let place = |it: i64| u64::try_from(it).unwrap_or(u64::MAX);
+    let given = given.clone().part(archives, (place(from), place(through)));
     let report = verify::database(database, &given, progress).await?;
     if !report.ok {
         return Err(RetentionError::Unverified(Box::new(report)));
     }
-    let has_all = report.archived.is_some_and(|it| it.seq <= from && it.through >= through);
-    if !has_all || report.covered < u64::try_from(through).unwrap_or(u64::MAX) {
-        return Err(RetentionError::Short(from, through));
-    }
-    Ok(())
+    if report.covered >= place(through) { Ok(()) } else { Err(RetentionError::Uncovered) }
 }
 
 /// Checks an archive by itself, with nothing but what is beside it and the public key.
@@ -147,6 +142,7 @@ pub(crate) async fn detach(store: &Store, plan: &Plan, archive: &Archive, by: St
     let kind = EventKind::AuditDetached {
         after,
         archive: archive.file_name(),
+        bytes: archive.bytes(),
         by,
         digest: format!("sha256:{digest}"),
         root: archive.root().to_owned(),

@@ -11,9 +11,11 @@ mod database;
 mod export;
 mod given;
 mod hash;
+mod left;
 mod note;
 mod proof;
 mod report;
+mod tiles;
 mod walk;
 
 pub use self::database::database;
@@ -24,7 +26,7 @@ pub(crate) use self::export::event_of;
 pub use self::export::export;
 pub use self::given::{Given, GivenError};
 pub use self::proof::{Proved, proof};
-pub use self::report::{Finding, FindingKind, Report, Span};
+pub use self::report::{Detached, Finding, FindingKind, Report, Span};
 
 /// The verifier's own tree, for the test that compares it with others.
 #[cfg(test)]
@@ -59,9 +61,12 @@ pub enum VerifyError {
     /// The database cannot be read.
     #[error("the database cannot be read")]
     Store(#[source] crate::BoxError),
-    /// The export or an archive cannot be read.
+    /// The export cannot be read.
     #[error("the export cannot be read")]
     Io(#[from] std::io::Error),
+    /// An archive cannot be read.
+    #[error("the archive `{0}` cannot be read")]
+    Archive(String, #[source] std::io::Error),
     /// It is no proof in the form of C2SP tlog-proof.
     #[error("this is no proof: {0}")]
     NoProof(&'static str),

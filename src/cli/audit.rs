@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::open::{Database, Records, Session};
 use super::place::Where;
 use super::remote::{Asked, Server};
-use super::screen::{Answer, HINT};
+use super::screen::{Answer, HINT, print_error};
 use crate::builder::Role;
 use crate::policy::ManageAction;
 use crate::rejection::Rejection;
@@ -51,6 +51,9 @@ async fn list(args: &AuditList) -> Result<Answer, Failure> {
             (read(&server, &query, args.after, limit).await?, Side::Server)
         }
     };
+    if let (true, Ok((_, left @ Some(_)))) = (args.place.format.json, &listed) {
+        print_error(&gone(*left)); // the answer is the events alone
+    }
     Ok(match listed {
         Ok((events, left)) if events.is_empty() => {
             Answer::list(&[Value::Null; 0], format!("There are no such events.\n{}", gone(left)))
@@ -84,9 +87,9 @@ async fn listed_here(
     };
     filter.tenant = log.tenant();
     let readers = log.records.readers();
-    let (events, first) = (readers.events(&filter, limit).await, readers.log().first().await);
+    let (events, gone) = (readers.events(&filter, limit).await, readers.log().gone().await);
     log.records.close().await;
-    let left = first.map(|it| it.map(|it| it - 1).filter(|it| *it > filter.after_seq));
+    let left = gone.map(|it| Some(it).filter(|it| *it > filter.after_seq));
     Ok(events.and_then(|it| Ok((it, left?))).map_err(|it| Rejection::from(it).face()))
 }
 

@@ -110,7 +110,7 @@ fn look(file: &mut File) -> io::Result<(Option<String>, u64, Vec<u8>)> {
     Ok((last.map(|it| String::from_utf8_lossy(it).into_owned()), end, torn.to_vec()))
 }
 
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => File::open(".")?.sync_all(),
         Some(directory) => File::open(directory)?.sync_all(),

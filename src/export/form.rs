@@ -81,7 +81,7 @@ impl Form {
     }
 
     /// The place of the event on a line.
-    pub(super) fn seq(self, line: &str) -> Option<i64> {
+    pub(crate) fn seq(self, line: &str) -> Option<i64> {
         let value: Value = serde_json::from_str(line).ok()?;
         match self {
             Self::Ndjson => value["seq"].as_i64(),

@@ -56,9 +56,6 @@ async fn tile(State(app): State<Arc<App>>, Path(path): Path<String>, asking: Ask
     if !tile.is_in(covered) {
         return Err(Transport::RouteNotFound.into());
     }
-    if tile.level.is_none() && tile.end() <= core.store.log().detached().await.map_err(unavailable)? {
-        return Err(Transport::RouteNotFound.into()); // below the minimum index: an archive has it
-    }
     let bytes = match tile.level {
         Some(level) => hashes_of(core, level, &tile).await?,
         None => entries_of(core, &tile).await?,
@@ -99,6 +96,10 @@ async fn hashes_of(core: &Core, level: u8, tile: &TilePath) -> Result<Vec<u8>, P
 async fn entries_of(core: &Core, tile: &TilePath) -> Result<Vec<u8>, Problem> {
     let before = i64::try_from(tile.place.saturating_mul(256)).unwrap_or(i64::MAX);
     let bodies = core.store.log().bodies(before, tile.width).await.map_err(unavailable)?;
+    let begins = bodies.first().is_some_and(|it| it.0 == before.saturating_add(1));
+    if !begins && tile.end() <= core.store.log().detached().await.map_err(unavailable)? {
+        return Err(Transport::RouteNotFound.into()); // below the minimum index: an archive has it
+    }
     let mut bytes = Vec::new();
     for ((seq, body), place) in bodies.iter().zip(before.saturating_add(1)..) {
         let length = u16::try_from(body.len()).map_err(|_| damaged("an event is too long"))?;

@@ -1,7 +1,7 @@
 //! The archive: an export that goes on where it ends, with all that it takes to verify it by itself.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -15,6 +15,9 @@ use crate::verify::{self, VerifyError};
 /// How many events are written at once.
 const PORTION: usize = 1_000;
 
+/// More than any line has.
+const MAX_LINE: u64 = 128 * 1024;
+
 /// Why an archive has not got what it should have.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArchiveError {
@@ -26,6 +29,8 @@ pub(crate) enum ArchiveError {
     Store(#[from] StoreError),
     #[error("it ends with event {ends}, and what leaves now begins behind {after}")]
     Gap { ends: i64, after: i64 },
+    #[error("it begins with event {first}, and what leaves now begins behind {after}")]
+    Late { first: i64, after: i64 },
     #[error("it ends with an event {0} that is not this log's")]
     Foreign(i64),
     #[error("what it begins with cannot be vouched for: {0}")]
@@ -43,6 +48,7 @@ pub(crate) enum ArchiveError {
 pub(crate) struct Archive {
     path: PathBuf,
     digest: String,
+    bytes: u64,
     root: String,
 }
 
@@ -68,6 +74,11 @@ impl Archive {
         if at < plan.after {
             return Err(ArchiveError::Gap { ends: at, after: plan.after });
         }
+        // From now on by its own name, whatever leads to it.
+        let path = &std::fs::canonicalize(path)?;
+        if let Some(first) = first(path)?.filter(|it| *it > plan.after + 1) {
+            return Err(ArchiveError::Late { first, after: plan.after });
+        }
         file.settle()?;
         if last.is_none() {
             let beginning = match plan.after {
@@ -88,13 +99,21 @@ impl Archive {
         beside.follow(exporter.at, &exporter.log).await?;
         let (_, note) = checkpoint(&exporter.log, plan.through).await?;
         let root = note.lines().nth(2).unwrap_or_default().to_owned();
-        let path = std::path::absolute(path)?;
-        Ok(Self { digest: digest(&path)?, path, root })
+        // Whatever an ended command wrote and nobody saw on the disk: now it is there.
+        File::open(path)?.sync_all()?;
+        export::sync_directory(path)?;
+        let (digest, bytes) = digest(path)?;
+        Ok(Self { path: path.clone(), digest, bytes, root })
     }
 
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The root of the tree up to its end, as the checkpoint has it.
@@ -156,7 +175,10 @@ fn begins(path: &Path, beginning: Option<&str>) -> Result<(), ArchiveError> {
 async fn belongs(log: &LogReader, file: &FileSink, last: i64) -> Result<(), ArchiveError> {
     let tile = log.tiles(&[(0, (last - 1).max(0) / 256)]).await?.pop();
     let start = usize::try_from((last - 1).max(0) % 256 * 64).unwrap_or(usize::MAX);
-    let hash = tile.and_then(|it| it.3.get(start..start.saturating_add(64)).map(str::to_owned));
+    let mut hash = tile.and_then(|it| it.3.get(start..start.saturating_add(64)).map(str::to_owned));
+    if hash.is_none() {
+        hash = log.exported(last - 1, last, 1).await?.pop().map(|it| it.2); // not in the tree yet
+    }
     let is_it = hash.is_some() && hash.as_deref() == file.leaf().as_deref();
     is_it.then_some(()).ok_or(ArchiveError::Foreign(last))
 }
@@ -166,13 +188,22 @@ async fn checkpoint(log: &LogReader, size: i64) -> Result<(i64, String), Archive
     found.filter(|it| it.0 == size).ok_or(ArchiveError::NoCheckpoint)
 }
 
-fn digest(path: &Path) -> io::Result<String> {
-    let (mut file, mut digest, mut part) = (BufReader::new(File::open(path)?), Sha256::new(), vec![0; 64 * 1024]);
+/// The place of the first event of a file.
+fn first(path: &Path) -> io::Result<Option<i64>> {
+    let mut line = String::new();
+    BufReader::new(File::open(path)?.take(MAX_LINE)).read_line(&mut line)?;
+    Ok(Form::Ndjson.seq(line.trim_end()))
+}
+
+/// SHA-256 in hexadecimal, and of how many bytes.
+fn digest(path: &Path) -> io::Result<(String, u64)> {
+    let (mut file, mut digest, mut part, mut bytes) = (File::open(path)?, Sha256::new(), vec![0; 64 * 1024], 0);
     loop {
         let read = file.read(&mut part)?;
         if read == 0 {
-            return Ok(hex(&digest.finalize()));
+            return Ok((hex(&digest.finalize()), bytes));
         }
         digest.update(part.get(..read).unwrap_or_default());
+        bytes += u64::try_from(read).unwrap_or(0);
     }
 }

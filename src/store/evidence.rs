@@ -54,10 +54,9 @@ impl Evidence {
         Ok(self.query(sql::HEADS, &[]).await?.pop())
     }
 
-    /// The last event that says how far the log was detached.
-    pub(crate) async fn detached(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        let found: Vec<(Raw,)> = self.query(sql::EVIDENCE_DETACHED, &[]).await?;
-        Ok(found.into_iter().next().and_then(|it| it.0))
+    /// The place and the text of the last event that says how far the log was detached.
+    pub(crate) async fn detached(&mut self) -> Result<Option<(i64, Raw)>, StoreError> {
+        Ok(self.query(sql::EVIDENCE_DETACHED, &[]).await?.pop())
     }
 
     /// Rows behind a place, in order.

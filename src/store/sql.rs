@@ -57,8 +57,10 @@ pub(super) use read::{
     EVENTS_OF_APPROVALS, EVENTS_OF_FIRST, EVENTS_OF_LAST, HOLDER, LAST, LOADED, PENDING, UNKNOWN,
 };
 #[cfg(feature = "cli")]
+pub(super) use retain::FIRST;
+#[cfg(feature = "cli")]
 pub(super) use retain::{CHECKPOINT_UP_TO, DETACHMENTS};
-pub(super) use retain::{DETACH, DETACHED, EVIDENCE_DETACHED, FIRST, NEEDED, PURGE_EVENTS};
+pub(super) use retain::{DETACH, DETACHED, EVIDENCE_DETACHED, GONE, NEEDED, PURGE_EVENTS};
 #[cfg(feature = "cli")]
 pub(super) use seen::SEEN_OF;
 pub(super) use seen::{ERASE_SEEN, INSERT_SEEN, SEEN};

@@ -3,14 +3,13 @@
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
-use serde::Deserialize;
-
-use super::archive::Archives;
 use super::columns::Checked;
 use super::given::{Given, Source, Start};
 use super::hash::{Hash, Tree, complete, from_hex};
+use super::left::Left;
 use super::note::{Head, Note, Worth};
 use super::report::{FindingKind, Findings, Report};
+use super::tiles::Tiles;
 use super::walk::{Mark, Walk};
 use super::{Progress, VerifyError, report};
 use crate::store::{Evidence, StoreError};
@@ -18,9 +17,6 @@ use crate::store::{Evidence, StoreError};
 /// How many rows are read at once, and how many such portions are worked on while the next one is read.
 const PAGE: i64 = 4_096;
 const AT_ONCE: usize = 3;
-
-/// How many tiles are read at once.
-const TILES: i64 = 64;
 
 /// How many executions with more than one end are named.
 const ENDS: i64 = 1_000;
@@ -60,16 +56,17 @@ async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) ->
         None => Tree::default(),
     };
     let start = tree.size();
-    let mut left = Left::find(evidence, given, &mut findings).await?;
+    let left = Left::find(evidence).await?;
     let mut walk = Walk::new(marks, tree, findings).by_tree();
     let mut tiles = Tiles::from(start);
     let total = heads.map_or(0, |it| u64::try_from(it.0).unwrap_or(0)).saturating_sub(start);
-    pass_rows(evidence, &mut walk, &mut tiles, &mut left, (start, total), progress).await?;
+    pass_rows(evidence, &mut walk, &mut tiles, &left, (start, total), progress).await?;
     let end_of_rows = walk.last_row();
     while tiles.at(walk.place(), evidence).await?.is_some() {
-        vacant(evidence, &mut walk, &mut tiles, &mut left, 0).await?;
+        vacant(evidence, &mut walk, &mut tiles, &left, 0).await?;
     }
-    check_archives(evidence, &mut walk.findings, &mut left).await?;
+    left.check(evidence, &mut walk, start).await?;
+    let archived = left.archived(evidence, &mut walk.findings, given, start).await?;
     let in_tiles = walk.place().min(tiles.end.unwrap_or(walk.place()));
     walk.finish(heads.map_or(0, |it| u64::try_from(it.0).unwrap_or(0)));
     check_heads(&mut walk, heads, end_of_rows, in_tiles);
@@ -80,34 +77,7 @@ async fn look(evidence: &mut Evidence, given: &Given, progress: Progress<'_>) ->
             walk.findings.at_number(seq, FindingKind::Ends);
         }
     }
-    let detached = (left.through > start)
-        .then(|| report::Span { seq: report::number(start + 1), through: report::number(left.through) });
-    Ok(Report { detached, archived: left.archives.span(), ..conclude(walk, given) })
-}
-
-/// What has left the database.
-struct Left {
-    /// The last event that is allowed to be missing since it left.
-    through: u64,
-    archives: Archives,
-}
-
-impl Left {
-    /// What an event of the log says that left, and is not there any more, from the beginning of the log on.
-    async fn find(evidence: &mut Evidence, given: &Given, findings: &mut Findings) -> Result<Self, VerifyError> {
-        #[derive(Deserialize)]
-        struct Event {
-            data: Data,
-        }
-        #[derive(Deserialize)]
-        struct Data {
-            through: u64,
-        }
-        let said = evidence.detached().await?.and_then(|it| serde_json::from_slice::<Event>(&it).ok());
-        let first = evidence.rows(0, 1).await?.first().map_or(0, |it| u64::try_from(it.seq).unwrap_or(0));
-        let through = said.map_or(0, |it| it.data.through).min(first.saturating_sub(1));
-        Ok(Self { through, archives: Archives::open(given, findings)? })
-    }
+    Ok(Report { detached: left.report(start), archived: archived.span(), ..conclude(walk, given) })
 }
 
 /// What is known of the next place, which has no row; where nothing is, up to this one.
@@ -115,39 +85,16 @@ async fn vacant(
     evidence: &mut Evidence,
     walk: &mut Walk,
     tiles: &mut Tiles,
-    left: &mut Left,
+    left: &Left,
     before: u64,
 ) -> Result<(), VerifyError> {
     let place = walk.place() + 1;
-    let reference = tiles.at(walk.place(), evidence).await?;
-    let has_left = place <= left.through;
-    let archived = if has_left { left.archives.at(place, &mut walk.findings)? } else { None };
-    match (archived, reference) {
-        (Some(row), _) => walk.row(&row, reference),
-        (None, Some(hash)) if has_left && !left.archives.are_all() => walk.detached(hash),
-        (None, Some(hash)) => walk.absent(hash),
-        (None, None) if !has_left && tiles.end.is_some_and(|it| it <= walk.place()) => walk.gap(before.max(place)),
-        (None, None) => walk.gap(place),
-    }
-    Ok(())
-}
-
-/// What archives have beyond what left: it must be what the tree has.
-async fn check_archives(evidence: &mut Evidence, findings: &mut Findings, left: &mut Left) -> Result<(), VerifyError> {
-    let (mut tiles, mut last) = (Tiles::from(left.through), left.through);
-    while let Some((line, name)) = left.archives.next(findings)? {
-        if line.seq <= last {
-            continue; // another archive has it, too
-        }
-        if line.seq > last + 1 && (left.archives.are_all() || last > left.through) {
-            findings.range(last + 1, line.seq - 1, FindingKind::Missing, Some(name.clone()));
-        }
-        match tiles.at(line.seq - 1, evidence).await? {
-            Some(hash) if hash == line.hash => {}
-            Some(_) => findings.told(line.seq, FindingKind::Edited, name),
-            None => findings.told(line.seq, FindingKind::Inserted, name),
-        }
-        last = line.seq;
+    let has_left = place <= left.through();
+    match tiles.at(walk.place(), evidence).await? {
+        Some(hash) if has_left => walk.detached(hash),
+        Some(hash) => walk.absent(hash),
+        None if !has_left && tiles.end.is_some_and(|it| it <= walk.place()) => walk.gap(before.max(place)),
+        None => walk.gap(place),
     }
     Ok(())
 }
@@ -157,7 +104,7 @@ async fn pass_rows(
     evidence: &mut Evidence,
     walk: &mut Walk,
     tiles: &mut Tiles,
-    left: &mut Left,
+    left: &Left,
     (start, total): (u64, u64),
     progress: Progress<'_>,
 ) -> Result<(), VerifyError> {
@@ -185,7 +132,7 @@ async fn pass(
     evidence: &mut Evidence,
     walk: &mut Walk,
     tiles: &mut Tiles,
-    left: &mut Left,
+    left: &Left,
     row: &Checked,
 ) -> Result<(), VerifyError> {
     let place = u64::try_from(row.seq).unwrap_or(0);
@@ -199,67 +146,6 @@ async fn pass(
     let reference = tiles.at(walk.place(), evidence).await?;
     walk.row(row, reference);
     Ok(())
-}
-
-/// The hashes of the stored tree's leaves, in order.
-struct Tiles {
-    /// Index of the first hash that is at hand.
-    first: u64,
-    hashes: Vec<Option<Hash>>,
-    /// Where they end, once that is known.
-    end: Option<u64>,
-}
-
-impl Tiles {
-    /// From behind this place on.
-    fn from(start: u64) -> Self {
-        Self { first: start, hashes: Vec::new(), end: None }
-    }
-
-    /// The hash of a leaf; `None` where the tree has none.
-    async fn at(&mut self, index: u64, evidence: &mut Evidence) -> Result<Option<Hash>, VerifyError> {
-        if self.end.is_some_and(|it| index >= it) {
-            return Ok(None);
-        }
-        let held = self.first + u64::try_from(self.hashes.len()).unwrap_or(0);
-        if index < self.first || index >= held {
-            self.fetch(index, evidence).await?;
-        }
-        let at = usize::try_from(index - self.first).unwrap_or(usize::MAX);
-        Ok(self.hashes.get(at).copied().flatten())
-    }
-
-    async fn fetch(&mut self, index: u64, evidence: &mut Evidence) -> Result<(), VerifyError> {
-        let from = index / 256;
-        let rows = evidence.tiles(0, report::number(from), TILES).await?;
-        self.first = from * 256;
-        self.hashes = Vec::new();
-        let mut last = None;
-        for (place, hashes) in rows {
-            let Some(place) = place.and_then(|it| String::from_utf8(it).ok()).and_then(|it| it.parse::<u64>().ok())
-            else {
-                continue;
-            };
-            let hashes = hashes.unwrap_or_default();
-            last = Some(place * 256 + u64::try_from(hashes.len() / 64).unwrap_or(0));
-            // A tile behind a hole in the tree is fetched when its turn comes.
-            let offset = usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
-            if offset < usize::try_from(TILES).unwrap_or(0) {
-                self.hashes.resize(offset * 256, None);
-                self.hashes.extend(hashes.chunks(64).take(256).map(from_hex));
-            }
-        }
-        if last.is_none_or(|it| it <= index) {
-            self.end = Some(last.unwrap_or(index).min(index));
-        } else {
-            let held = usize::try_from(TILES).unwrap_or(0) * 256;
-            let reaches = last.unwrap_or(0) >= self.first + u64::try_from(held).unwrap_or(0);
-            if reaches {
-                self.hashes.resize(held.max(self.hashes.len()), None);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Every checkpoint whose signature is worth something, wherever it is from.
@@ -332,7 +218,7 @@ async fn start_at(evidence: &mut Evidence, start: &Start) -> Result<Tree, Verify
 }
 
 /// The roots of the complete parts of a stored tree.
-async fn stored_peaks(evidence: &mut Evidence, size: u64) -> Result<Vec<Hash>, VerifyError> {
+pub(super) async fn stored_peaks(evidence: &mut Evidence, size: u64) -> Result<Vec<Hash>, VerifyError> {
     let missing = || VerifyError::NoStart("the stored tree is not whole; verify everything");
     let (mut peaks, mut before) = (Vec::new(), 0_u64);
     for height in (0..u64::BITS - 1).rev().filter(|it| size >> it & 1 == 1) {

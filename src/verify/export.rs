@@ -88,11 +88,16 @@ fn take(walk: &mut Walk, ended: &mut HashSet<Hash>, bytes: &[u8]) {
     }
 }
 
+/// What a log can count to.
+fn is_place(seq: u64) -> bool {
+    seq > 0 && i64::try_from(seq).is_ok_and(|it| it < i64::MAX)
+}
+
 /// A line, if it is one in its one spelling: place, event, and its hash if that is stated.
 pub(super) fn entry(line: &[u8]) -> Option<(u64, Cow<'_, [u8]>, Option<Hash>)> {
     let text = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     if let Some((digits, members)) = text.strip_prefix("{\"seq\":").and_then(|it| it.split_once(',')) {
-        let seq = digits.parse().ok().filter(|it: &u64| *it > 0 && it.to_string() == digits)?;
+        let seq = digits.parse().ok().filter(|it| is_place(*it) && it.to_string() == digits)?;
         let event = format!("{{{members}");
         said(event.as_bytes())?; // it is an event
         return Some((seq, Cow::Owned(event.into_bytes()), None));
@@ -100,7 +105,7 @@ pub(super) fn entry(line: &[u8]) -> Option<(u64, Cow<'_, [u8]>, Option<Hash>)> {
     let Line { event, leaf, seq } = serde_json::from_str(text).ok()?;
     let is_plain = text == format!(r#"{{"event":{},"leaf":"{leaf}","seq":{seq}}}"#, event.get());
     let hash = from_hex(leaf.as_bytes())?;
-    (is_plain && seq > 0).then_some((seq, Cow::Borrowed(event.get().as_bytes()), Some(hash)))
+    (is_plain && is_place(seq)).then_some((seq, Cow::Borrowed(event.get().as_bytes()), Some(hash)))
 }
 
 /// The text of an event of an export, as it was recorded; `None` if it is not in there.

@@ -22,6 +22,8 @@ pub struct Given {
     pub(super) archives: Vec<PathBuf>,
     /// Whether all that left must be in one of them.
     pub(super) are_all: bool,
+    /// Instead: from which event to which one they must have everything.
+    pub(super) part: Option<(u64, u64)>,
     /// Parts of files that are no notes, by file.
     pub(super) torn: Vec<(String, usize)>,
 }
@@ -113,13 +115,16 @@ impl Given {
 
     /// An archive: an export of events that left the database. With any, all that left must be in one.
     pub fn archive(mut self, path: impl Into<PathBuf>) -> Self {
+        self.archives.push(path.into());
         self.are_all = true;
-        self.some_archive(path)
+        self
     }
 
-    /// The same, while others are elsewhere.
-    pub(crate) fn some_archive(mut self, path: impl Into<PathBuf>) -> Self {
-        self.archives.push(path.into());
+    /// Archives that have everything from this event to that one, while others are elsewhere.
+    #[cfg(feature = "cli")]
+    pub(crate) fn part(mut self, archives: &[PathBuf], (from, through): (u64, u64)) -> Self {
+        self.archives.extend_from_slice(archives);
+        self.part = Some((from, through));
         self
     }
 

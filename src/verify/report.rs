@@ -82,6 +82,22 @@ pub struct Span {
     pub through: i64,
 }
 
+/// Events that have left the database, as an event of the log says. Whether anybody has them is for the archives to show.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Detached {
+    /// The first place.
+    pub seq: i64,
+    /// The last place.
+    pub through: i64,
+    /// The place of the event that says so.
+    pub event: i64,
+    /// The name of the archive, as that event has it.
+    pub archive: String,
+    /// `sha256:` and that of the archive as it was then, likewise.
+    pub digest: String,
+}
+
 /// What a verification came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -94,11 +110,10 @@ pub struct Report {
     pub covered: u64,
     /// Events that are younger than the last checkpoint: nobody vouches for them yet.
     pub uncovered: Option<Span>,
-    /// Events that are not in the database any more: an archive has them, and what is known of them is their hashes. With
-    /// the archives, their events are checked like others.
+    /// Events that are not in the database any more: an archive has them, and what is known of them here is their hashes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub detached: Option<Span>,
-    /// Events that were read from archives.
+    pub detached: Option<Detached>,
+    /// From the first event to the last one that was read in archives, and is what its hash in the tree says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archived: Option<Span>,
     /// Whether signatures were checked: without a key they cannot be.

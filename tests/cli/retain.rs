@@ -110,11 +110,12 @@ async fn what_leaves_verifies_from_the_archive_alone_and_with_the_log_that_goes_
     let (code, report) = old.verify_alone("a.ndjson", &[]);
     assert_eq!((code, &report["events"], &report["covered"]), (0, &json!(700), &json!(700)), "{report}");
     let (code, report) = old.verify(&[]);
-    let left = json!({"seq": 1, "through": 512});
+    let digest = format!("sha256:{}", told["digest"].as_str().unwrap());
+    let left = json!({"seq": 1, "through": 512, "event": 1_001, "archive": "a.ndjson", "digest": digest});
     assert_eq!((code, &report["detached"], &report["events"]), (0, &left, &json!(489)), "{report}");
     assert_eq!(report["archived"], Value::Null);
     let (code, report) = old.verify(&["--archive", "a.ndjson"]);
-    assert_eq!((code, &report["archived"], &report["events"]), (0, &json!({"seq": 1, "through": 700}), &json!(1_001)));
+    assert_eq!((code, &report["archived"]), (0, &json!({"seq": 1, "through": 700})), "{report}");
 
     assert_eq!(old.retain("a.ndjson").code, 1, "the export still holds the rest");
     assert_eq!(old.run(&["export", "--cursor", "siem", "--out", "siem.ndjson"]).code, 0);
@@ -130,8 +131,8 @@ async fn what_leaves_verifies_from_the_archive_alone_and_with_the_log_that_goes_
     let (code, report) = old.verify(&both);
     assert_eq!((code, &report["archived"], &report["ok"]), (0, &json!({"seq": 1, "through": 1_000}), &json!(true)));
     let (code, report) = old.verify(&["--archive", "b.ndjson"]);
-    let first = json!({"seq": 1, "kind": "missing"});
-    assert_eq!((code, &report["findings"][0], report["findings"].as_array().unwrap().len()), (1, &first, 700));
+    let missing = json!([{"seq": 1, "through": 700, "kind": "missing", "detail": "in no archive"}]);
+    assert_eq!((code, &report["findings"]), (1, &missing));
     assert_eq!(old.run(&["retain", "status", "--json"]).json()[1]["through"], 1_000);
 
     let again = old.retain("b.ndjson");
@@ -172,6 +173,19 @@ async fn whoever_asks_for_what_has_left_is_told_so() {
     let listed = old.run(&["list", "--limit", "1"]);
     assert!(listed.out.contains("events up to 512 have left the database"), "{}", listed.out);
     assert!(!old.run(&["list", "--after", "512"]).out.contains("have left"));
+    for flags in [&["list", "--json"][..], &["tail", "--lines", "900"], &["tail", "--lines", "900", "--json"]] {
+        let ran = old.run(flags);
+        assert!(ran.err.contains("events up to 512 have left the database"), "{flags:?}: {}", ran.err);
+    }
+    assert_eq!(old.run(&["tail", "--lines", "2"]).err, "");
+    let db = format!("sqlite:{}", old.database.display());
+    let history = old.shell.run(&["policy", "history", "--db", &db]);
+    assert!(history.out.contains("all changes have left the database"), "{}", history.out);
+    // An archive whose lines are others proves nothing.
+    let archive = std::fs::read_to_string(old.shell.path().join("a.ndjson")).unwrap();
+    old.shell.write("forged.ndjson", &archive.replace("\"count\":150", "\"count\":151"));
+    assert_eq!(old.run(&["prove", "150", "--archive", "forged.ndjson"]).code, 5);
+    assert_eq!(old.run(&["prove", "151", "--archive", "forged.ndjson"]).code, 0);
 }
 
 #[tokio::test]
@@ -212,6 +226,9 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
         let ran = old.retain(&format!("{ending}.ndjson"));
         assert!(ran.code == 5 && ran.err.contains(&format!("`.{ending}` of another file")), "{}", ran.err);
     }
+    old.run(&["export", "--out", "late.ndjson", "--after", "100"]);
+    let ran = old.retain("late.ndjson");
+    assert!(ran.code == 5 && ran.err.contains("it begins with event 101"), "{}", ran.err);
     assert_eq!(old.shell.run(&["audit", "verify", "--export", "other.ndjson"]).code, 1);
     assert_eq!(old.retain("other.ndjson").code, 1, "each line of an archive is looked at");
     assert_eq!(old.state().await, (1, 600, 0));
@@ -223,9 +240,20 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
     let archive = std::fs::read_to_string(old.shell.path().join("a.ndjson")).unwrap();
     old.shell.write("a.ndjson", &archive.replace("\"count\":150", "\"count\":151"));
     let (code, report) = old.verify(&["--archive", "a.ndjson"]);
-    assert_eq!((code, &report["findings"]), (1, &json!([{"seq": 150, "kind": "edited"}])));
+    let edited = json!([{"seq": 150, "kind": "edited", "detail": "a.ndjson"}]);
+    assert_eq!((code, &report["findings"]), (1, &edited));
+    // Of two that have the same, each is read.
+    old.shell.write("copy.ndjson", &archive);
+    for order in [["a.ndjson", "copy.ndjson"], ["copy.ndjson", "a.ndjson"]] {
+        let (code, report) = old.verify(&["--archive", order[0], "--archive", order[1]]);
+        assert_eq!((code, &report["findings"]), (1, &edited));
+    }
     let (code, report) = old.verify(&["--archive", "part.ndjson"]);
-    assert_eq!((code, &report["findings"][0]), (1, &json!({"seq": 101, "kind": "missing"})));
+    let missing = json!([{"seq": 101, "through": 512, "kind": "missing", "detail": "in no archive"}]);
+    assert_eq!((code, &report["findings"]), (1, &missing));
+    assert_eq!(old.verify(&["--archive", "part.ndjson", "--archive", "copy.ndjson"]).0, 0);
+    let ran = old.run(&["verify", "--archive", "none.ndjson"]);
+    assert!(ran.code == 5 && ran.err.contains("`none.ndjson` cannot be read"), "{}", ran.err);
 }
 
 #[tokio::test]
@@ -283,7 +311,7 @@ async fn a_command_that_is_killed_anywhere_has_lost_nothing_and_the_same_one_goe
             assert_eq!(old.state().await, (ALL - ALL % 256 + 1, 1 + ALL % 256, ALL), "{at:?}");
             assert_eq!(i64::try_from(old.lines("a.ndjson")).unwrap(), ALL, "{at:?}");
             let (code, report) = old.verify(&["--archive", "a.ndjson"]);
-            assert_eq!((code, &report["events"]), (0, &json!(ALL + 1)), "{at:?}: {report}");
+            assert_eq!((code, &report["archived"]["through"]), (0, &json!(ALL)), "{at:?}: {report}");
             assert_eq!(old.verify_alone("a.ndjson", &[]).0, 0, "{at:?}");
             let said = old.run(&["list", "--type", "audit.detached", "--json"]).json();
             assert_eq!(said.as_array().unwrap().len(), 1, "{at:?}: {said}");
@@ -343,7 +371,16 @@ async fn an_ended_command_goes_on_only_with_its_archive() {
         assert!(ran.code == 5 && ran.err.contains("is not there"), "{}", ran.err);
         assert_eq!(old.state().await.0, first, "nothing more is deleted");
         assert!(old.run(&["retain", "status"]).out.contains("still in the database"));
-        std::fs::rename(old.shell.path().join("elsewhere"), old.shell.path().join("a.ndjson")).unwrap();
+        // With a hole where rows are still to go.
+        let whole = std::fs::read_to_string(old.shell.path().join("elsewhere")).unwrap();
+        let at = usize::try_from(first).unwrap();
+        let (from, to) = (at.saturating_sub(5), at + 5);
+        let kept = whole.lines().enumerate().filter(|(place, _)| !(from..to).contains(place));
+        old.shell.write("a.ndjson", &kept.fold(String::new(), |text, it| text + it.1 + "\n"));
+        let ran = old.retain("b.ndjson");
+        assert!(ran.code == 1 && ran.err.contains("missing; nothing more has left"), "{}", ran.err);
+        assert_eq!(old.state().await.0, first, "nothing more is deleted");
+        old.shell.write("a.ndjson", &whole);
         assert_eq!(old.retain("b.ndjson").code, 0);
         assert_eq!(old.state().await.0, ALL - ALL % 256 + 1);
         return;

@@ -374,13 +374,25 @@ async fn events_that_nobody_said_would_leave_are_missing_whatever_the_table_says
 async fn of_a_log_that_was_detached_only_its_beginning_may_be_missing_and_its_hashes_may_not() {
     let mut original = Original::new().await;
     let body = event(706).replace("auth.failed", "audit.detached");
-    let body = body.replace(r#"{"count":706,"reason":"unknown_key"}"#, r#"{"after":0,"through":300}"#);
-    let said = format!(
-        "INSERT INTO audit_event (seq, id, tenant, type, terminal, at, body, leaf)
-         VALUES (706, 'evt-x706', 'acme', 'audit.detached', FALSE, 1767225600000000, '{body}', '{}');
-         UPDATE audit_head SET seq = 706;",
-        leaf(&body)
-    );
+    let anchored = std::fs::read_to_string(original.directory.path().join("anchor")).unwrap();
+    let root = anchored.lines().nth(2).unwrap();
+    let told = |through: i64, root: &str| format!(r#"{{"after":0,"root":"{root}","through":{through}}}"#);
+    let body = body.replace(r#"{"count":706,"reason":"unknown_key"}"#, &told(300, root));
+    let said = |body: &str| {
+        format!(
+            "INSERT INTO audit_event (seq, id, tenant, type, terminal, at, body, leaf)
+             VALUES (706, 'evt-x706', 'acme', 'audit.detached', FALSE, 1767225600000000, '{body}', '{}');
+             UPDATE audit_head SET seq = 706;",
+            leaf(body)
+        )
+    };
+    // What no checkpoint ends with, and another root than that of the tree.
+    let gone = "DELETE FROM audit_event WHERE seq <= 256";
+    let other = body.replace(&told(300, root), &told(301, root));
+    assert_eq!(original.after(&(said(&other) + gone)).await, ["301 checkpoint", "706 tree"]);
+    let other = body.replace(root, &root.replace(|it: char| it.is_ascii_digit(), "x"));
+    assert_eq!(original.after(&(said(&other) + gone)).await, ["706 tree"]);
+    let said = said(&body);
     for (then, expected) in [
         ("DELETE FROM audit_event WHERE seq <= 256", vec![]),
         ("DELETE FROM audit_event WHERE seq <= 300", vec![]),

@@ -9,9 +9,9 @@ use super::super::failure::Failure;
 use super::super::interrupt::interrupted;
 use super::super::place::Where;
 use super::super::remote::{Asked, Server};
-use super::super::screen::{Answer, Lines, STRONG, row as in_columns};
+use super::super::screen::{Answer, Lines, STRONG, print_error, row as in_columns};
 use super::look::{HEADINGS, numbered, row};
-use super::{Event, Log, asked, event, of, read};
+use super::{Event, Log, asked, event, gone, of, read};
 use crate::store::{EventFilter, StoreError};
 
 /// How often a database is looked at.
@@ -60,6 +60,9 @@ async fn here(log: &Log, args: &AuditTail, lines: Lines) -> Result<Asked<Exit>, 
     let count = usize::try_from(args.lines).unwrap_or(usize::MAX);
     let last = EventFilter { last: true, up_to: Some(end), ..filter.clone() };
     let events = if count == 0 { Vec::new() } else { readers.events(&last, count).await? };
+    if events.len() < count {
+        say_gone(Some(readers.log().gone().await?).filter(|it| *it > 0));
+    }
     if let ControlFlow::Break(exit) = first(lines, &events) {
         return Ok(Ok(exit));
     }
@@ -126,16 +129,26 @@ async fn last(
     let mut window = 1_000;
     loop {
         let after = (end - window).max(0);
-        let mut events = match read(server, query, after, usize::MAX).await? {
-            Ok((events, _)) => events,
+        let (mut events, left) = match read(server, query, after, usize::MAX).await? {
+            Ok(page) => page,
             Err(error) => return Ok(Err(error)),
         };
         events.retain(|it| it.0 <= end); // the rest comes over the stream
         if events.len() >= count || after == 0 {
+            if events.len() < count {
+                say_gone(left);
+            }
             events.drain(..events.len().saturating_sub(count));
             return Ok(Ok(events));
         }
         window *= 8;
+    }
+}
+
+/// Beside the events, wherever those go: never a silent gap.
+fn say_gone(left: Option<i64>) {
+    if left.is_some() {
+        print_error(&gone(left));
     }
 }
 

@@ -9,27 +9,37 @@ use super::files::{beside, database, read_text};
 use super::verify::Bar;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::open::{LEASE, store};
+use crate::cli::open::{LEASE, Records, store};
 use crate::cli::screen::{Answer, HINT, facts, table};
 use crate::cli::user::issuer;
 use crate::clock::{Clock, Timestamp};
-use crate::retention::{self, Archive, Plan, RetentionError};
+use crate::export::{ExportError, SinkError};
+use crate::retention::{self, Archive, ArchiveError, Plan, RetentionError};
 use crate::store::op::Need;
 use crate::store::{Detachment, LogReader, Store, StoreError};
 use crate::verify::Given;
+
+/// What a failure says has happened by then.
+const NOTHING: &str = "nothing has left";
+const PERHAPS: &str = "whether it may leave is not known: `audit retain status` says so";
 
 /// Events of the last day stay: the calls that they are of may be on their way.
 const YOUNGEST_US: i64 = 24 * 3_600_000_000;
 
 pub(super) async fn run(args: Retain) -> Result<Answer, Failure> {
     if let Some(RetainCommand::Status { db, .. }) = &args.command {
-        return status(&LogReader::open(&database(&db.db)?)).await;
+        let records = Records::open(&db.db).await?;
+        let told = status(&records.readers().log()).await;
+        records.close().await;
+        return told;
     }
     let path = database(&args.db.db)?;
     let before = before(&args)?;
     if args.dry_run {
-        let plan = Plan::make(&LogReader::open(&path), before).await.map_err(|it| unavailable(&it))?;
-        return Ok(planned(&plan));
+        let records = Records::open(&args.db.db).await?;
+        let plan = Plan::make(&records.readers().log(), before).await;
+        records.close().await;
+        return Ok(planned(&plan.map_err(|it| unavailable(&it))?));
     }
     let Some(archive) = &args.archive else {
         let next = "name the file that they go to: `--archive FILE`; or only look: `--dry-run`";
@@ -102,10 +112,12 @@ async fn retain(
     }
     let written = Archive::write(&log, path, &plan, archive, &trust.public).await;
     let written = written.map_err(|it| RetentionError::Archive(archive.display().to_string(), it));
-    let written = written.map_err(|it| failed(&it))?;
-    check(path, &[written.path().to_owned()], trust, (plan.after + 1, plan.through)).await?;
-    retention::check_alone(&written, &trust.keys, plan.through).map_err(|it| failed(&it))?;
-    retention::detach(store, &plan, &written, issuer()).await.map_err(|it| failed(&it))?;
+    let written = written.map_err(|it| failed(&it, NOTHING))?;
+    let checked = check(path, &[written.path().to_owned()], trust, (plan.after + 1, plan.through)).await;
+    let checked = checked.and_then(|()| retention::check_alone(&written, &trust.keys, plan.through));
+    checked.map_err(|it| failed(&it, NOTHING))?;
+    let done = retention::detach(store, &plan, &written, issuer()).await;
+    done.map_err(|it| failed(&it, if matches!(it, RetentionError::Store(_)) { PERHAPS } else { NOTHING }))?;
     deleted += purge(store).await?;
     let json = json!({
         "detached": {"from": plan.after + 1, "through": plan.through}, "archive": written.place(),
@@ -132,15 +144,16 @@ async fn finish(store: &Store, path: &Path, trust: &Trust) -> Result<u64, Failur
         let cause = format!("an earlier command was ended, and its archive `{}` is not there", missing.display());
         return Err(Failure::could_not_run(cause, "put it back where it was, for as long as this takes"));
     }
-    check(path, &archives, trust, (first, through)).await?;
+    let checked = check(path, &archives, trust, (first, through)).await;
+    checked.map_err(|it| failed(&it, "nothing more has left"))?;
     purge(store).await
 }
 
-async fn check(path: &Path, archives: &[PathBuf], trust: &Trust, part: (i64, i64)) -> Result<(), Failure> {
+async fn check(path: &Path, archives: &[PathBuf], trust: &Trust, part: (i64, i64)) -> Result<(), RetentionError> {
     let bar = Bar::new();
     let done = retention::check(path, archives, &trust.log, part, &mut |done, all| bar.show(done, all)).await;
     bar.clear();
-    done.map_err(|it| failed(&it))
+    done
 }
 
 async fn purge(store: &Store) -> Result<u64, Failure> {
@@ -150,18 +163,22 @@ async fn purge(store: &Store) -> Result<u64, Failure> {
     done.map_err(|it| unavailable(&it))
 }
 
-/// Nothing has left: what it failed on came before.
-fn failed(error: &RetentionError) -> Failure {
+/// What it came to by then: `left` says that.
+fn failed(error: &RetentionError, left: &str) -> Failure {
     let next = match error {
         RetentionError::Unverified(report) => {
             let first = report.findings.first().map(|it| format!("{} {}", it.seq, it.kind)).unwrap_or_default();
-            let cause = format!("{error}, beginning with {first}; nothing has left");
+            let cause = format!("{error}, beginning with {first}; {left}");
             return Failure::ending(Exit::Failed, cause, "see all of it: `countersign audit verify --archive FILE`");
         }
         RetentionError::Store(_) => "see to the database, then do it again: it goes on from there",
-        RetentionError::Archive(..) | RetentionError::Short(..) | RetentionError::Uncovered | RetentionError::Io(_) => {
-            "name another file: `--archive FILE`"
+        RetentionError::Archive(_, ArchiveError::Store(_) | ArchiveError::Export(ExportError::Store(_))) => {
+            "see to the database, then do it again: it goes on from there"
         }
+        RetentionError::Archive(_, ArchiveError::Sink(SinkError::Io(_)) | ArchiveError::Io(_))
+        | RetentionError::Io(_) => "see to the file and the space on its disk, then do it again: it goes on from there",
+        RetentionError::Archive(..) => "name another file: `--archive FILE`",
+        RetentionError::Uncovered => "look into it: `countersign audit verify --archive FILE`",
         RetentionError::Verify(_) => "see to the files that you named, then do it again",
         RetentionError::Overtaken | RetentionError::Needed(_) => "do it again",
     };
@@ -169,7 +186,7 @@ fn failed(error: &RetentionError) -> Failure {
         Some(source) if !error.to_string().ends_with(&source.to_string()) => format!("{error}: {source}"),
         Some(_) | None => error.to_string(),
     };
-    Failure::could_not_run(format!("{cause}; nothing has left"), next)
+    Failure::could_not_run(format!("{cause}; {left}"), next)
 }
 
 fn planned(plan: &Plan) -> Answer {

@@ -117,14 +117,18 @@ fn told(report: &Report) -> Answer {
     }; // into a String: cannot fail
     text.push_str(&unsigned(*signatures));
     if let Some(span) = detached {
-        let how = match archived {
-            Some(read) => format!("read from archives, which have {} to {}", read.seq, read.through),
-            None => {
-                "their hashes are in the tree; to check the events themselves, name their archives: `--archive FILE`"
-                    .into()
-            }
-        };
-        let _ = writeln!(text, "{HINT}detached:{HINT:#} {} to {}: {how}", span.seq, span.through);
+        let (archive, event) = (crate::cli::screen::plain(&span.archive), span.event);
+        let _ = writeln!(
+            text,
+            "{HINT}detached:{HINT:#} {} to {}, the last of them to `{archive}`: event {event} says so",
+            span.seq, span.through
+        );
+        if archived.is_none() {
+            text.push_str("  their hashes are in the tree; to check the events, name all archives: `--archive FILE`\n");
+        }
+    }
+    if let Some(span) = archived {
+        let _ = writeln!(text, "{HINT}archives:{HINT:#} {} to {} were read", span.seq, span.through);
     }
     if let Some(span) = uncovered {
         let _ = writeln!(

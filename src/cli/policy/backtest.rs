@@ -35,8 +35,8 @@ async fn tested(args: &Args, session: &Session) -> Result<Answer, Failure> {
     progress_ends();
     let tested = tested.map_err(|it| Failure::of_trail(&it))?.map_err(at_fault)?;
     let exit = if tested.changes.count() == 0 { Exit::Done } else { Exit::Failed };
-    let first = session.core().store.log().first().await.map_err(|it| Failure::of_trail(&it))?;
-    let left = first.filter(|it| *it > 1).map(|it| it - 1);
+    let left = session.core().store.log().gone().await.map_err(|it| Failure::of_trail(&it))?;
+    let left = Some(left).filter(|it| *it > 0);
     let mut json = tested.json(&candidate);
     if let Some(left) = left {
         json["detached"] = left.into();

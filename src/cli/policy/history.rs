@@ -7,7 +7,7 @@ use super::super::failure::Failure;
 use super::super::open::{Records, Session};
 use super::super::place::Where;
 use super::super::remote::Asked;
-use super::super::screen::{Answer, HINT, table};
+use super::super::screen::{Answer, HINT, print_error, table};
 use super::args::History;
 use crate::policies::policy_history;
 use crate::rejection::Rejection;
@@ -29,7 +29,13 @@ pub(super) async fn run(args: &History) -> Result<Answer, Failure> {
         }
     };
     Ok(match history {
-        Ok(all) => Answer::list(&all, shown(&all, side) + &left(&all, args.limit)),
+        Ok(all) => {
+            let left = left(&all, args.limit);
+            if args.records.format.json && !left.is_empty() {
+                print_error(&left); // the answer is the changes alone
+            }
+            Answer::list(&all, shown(&all, side) + &left)
+        }
         Err(error) => {
             let next = match error.code {
                 ErrorCode::PolicyDenied => "look as somebody whom the active policies permit `read_policies`",
@@ -64,11 +70,13 @@ async fn history_here(db: &str, args: &History) -> Result<Asked<Vec<PolicyActiva
 /// Changes that are in an archive.
 fn left(all: &[PolicyActivation], limit: u32) -> String {
     let is_all = u32::try_from(all.len()).is_ok_and(|it| it < limit);
-    match all.last().and_then(|it| it.generation).filter(|it| is_all && *it > 1) {
-        Some(first) => {
+    match all.last().map(|it| it.generation) {
+        Some(Some(first)) if is_all && first > 1 => {
             format!("{HINT}changes before {first} have left the database:{HINT:#} they are in the archive\n")
         }
-        None => String::new(),
+        // There is no engine without a set, and no set without a change.
+        None => format!("{HINT}all changes have left the database:{HINT:#} they are in the archive\n"),
+        Some(_) => String::new(),
     }
 }
 

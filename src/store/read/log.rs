@@ -54,7 +54,14 @@ impl LogReader {
         Ok(rows.first().map_or(0, |it| it.0))
     }
 
+    /// The last event that has left; 0 if none has.
+    pub(crate) async fn gone(&self) -> Result<i64, StoreError> {
+        let rows: Vec<(i64,)> = self.query(sql::GONE, &[]).await?;
+        Ok(rows.first().map_or(0, |it| it.0))
+    }
+
     /// The first event that is there.
+    #[cfg(feature = "cli")]
     pub(crate) async fn first(&self) -> Result<Option<i64>, StoreError> {
         let rows: Vec<(i64,)> = self.query(sql::FIRST, &[]).await?;
         Ok(rows.first().map(|it| it.0))

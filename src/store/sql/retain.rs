@@ -48,6 +48,11 @@ pub(crate) const PURGE_EVENTS: Sql = Sql {
 /// The first event that is there.
 pub(crate) const FIRST: &str = "SELECT e.seq FROM audit_event e ORDER BY e.seq LIMIT 1";
 
+/// The last event that has left: not there, and an archive has it.
+pub(crate) const GONE: &str = "
+    SELECT MIN(COALESCE((SELECT MIN(e.seq) - 1 FROM audit_event e), 0),
+               COALESCE((SELECT MAX(d.through) FROM detachment d), 0))";
+
 /// Which archive has what: after, through, archive, digest, at.
 #[cfg(feature = "cli")]
 pub(crate) const DETACHMENTS: &str =
@@ -60,4 +65,4 @@ pub(crate) const CHECKPOINT_UP_TO: &str =
 
 /// The last event that says how far the log was detached.
 pub(crate) const EVIDENCE_DETACHED: &str = "
-    SELECT CAST(e.body AS TEXT) FROM audit_event e WHERE e.type = 'audit.detached' ORDER BY e.seq DESC LIMIT 1";
+    SELECT e.seq, CAST(e.body AS TEXT) FROM audit_event e WHERE e.type = 'audit.detached' ORDER BY e.seq DESC LIMIT 1";

@@ -30,6 +30,7 @@ impl Bench {
             after,
             archive: "a".into(),
             by: "cli:ada".into(),
+            bytes: 1,
             digest: "sha256:d".into(),
             root: "r".into(),
             through,
