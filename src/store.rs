@@ -46,7 +46,7 @@ pub(crate) use self::probe::Probe;
 pub(crate) use self::read::{EventFilter, Figures, LogReader, Readers};
 pub(crate) use self::seal::SealError;
 
-use self::job::{Answer, Ending, Op, Ready, SeenRow};
+use self::job::{Activating, Answer, Ending, Op, Ready, SeenRow};
 use self::lease::Lease;
 use self::op::{
     Activate, Activated, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish,
@@ -311,7 +311,8 @@ impl Store {
 
     pub(crate) async fn activate(&self, mut activate: Activate) -> Result<Activated, StoreError> {
         let events = std::mem::take(&mut activate.events);
-        let op = Op::Activate(Box::new(Ready::new(activate, events)));
+        let seal = self.key.copy(&activate.hash, &activate.said, &activate.files);
+        let op = Op::Activate(Box::new(Activating { activate: Ready::new(activate, events), seal }));
         let activated: Result<Activated, StoreError> = ask!(self, op, Answer::Activated);
         activated.inspect(|it| match it {
             Activated::Done { generation, .. } | Activated::Kept(Active { generation, .. }) => {
@@ -434,9 +435,17 @@ impl Store {
         Ok(active.inspect(|it| self.shared.saw(it.generation)))
     }
 
-    /// The files of a policy set that was active; of the last hundred such sets there are copies.
-    pub(crate) async fn copy(&self, hash: &str) -> Result<Option<Vec<(String, String)>>, StoreError> {
-        self.readers.copy(hash).await
+    /// The files of a policy set that was active; of the last hundred such sets there are copies. An error inside: the
+    /// copy is not the one that was written.
+    pub(crate) async fn copy(
+        &self,
+        hash: &str,
+    ) -> Result<Option<Result<Vec<(String, String)>, SealError>>, StoreError> {
+        let copy = self.readers.copy(hash, &self.key).await?;
+        if let Some(Err(error)) = &copy {
+            tracing::error!(hash, %error, "the stored copy of a policy set is not the one that was written; it is not used");
+        }
+        Ok(copy)
     }
 
     /// The hashes of copies that begin so, the latest active one first.

@@ -88,6 +88,13 @@ pub(super) struct Ending {
     pub(super) uncertain: bool,
 }
 
+/// Another active set, with the seal of its copy.
+#[derive(Debug)]
+pub(super) struct Activating {
+    pub(super) activate: Ready<Activate>,
+    pub(super) seal: String,
+}
+
 #[derive(Debug)]
 pub(super) enum Op {
     File(Box<Ready<File>>),
@@ -100,7 +107,7 @@ pub(super) enum Op {
     Append(Box<Ready<()>>),
     /// A read on record: the generation that it was decided under, and its whole trail.
     Read(Box<Ready<i64>>),
-    Activate(Box<Ready<Activate>>),
+    Activate(Box<Activating>),
     /// Asks for the lease of this instance; `asked` when, by monotonic time.
     Renew {
         instance: String,
@@ -320,7 +327,7 @@ impl Op {
             }
             Self::Append(it) => each_recorded(it, look),
             Self::Read(it) => each_recorded(it, look),
-            Self::Activate(it) => each_of_activate(it, look),
+            Self::Activate(it) => each_of_activate(&it.activate, look),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
             Self::Pick { of, .. } => {

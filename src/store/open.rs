@@ -1,5 +1,7 @@
 //! Opening: the directory, the file, the schema, the sealing key. Every way to fail names the next step.
 
+mod copies;
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,9 @@ use crate::id::random;
 /// The most bytes that are read of a key's file.
 const MAX_KEY: u64 = 1024;
 
+/// The migration that no two executions with one approval survive.
+const ONE_RUN: i64 = 8;
+
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("src/store/migrations/sqlite");
 
 /// Why the store could not be opened.
@@ -36,6 +41,12 @@ pub(crate) enum OpenError {
     NewerSchema { path: PathBuf, found: i64, known: i64 },
     #[error("`{0}` has another schema than this version made; restore a backup")]
     ChangedSchema(PathBuf),
+    #[error(
+        "two executions of `{0}` began with one approval, so that one of them ran without: nothing was upgraded; find \
+         them (`SELECT approval_id FROM execution GROUP BY approval_id HAVING COUNT(*) > 1`), then restore a backup or \
+         set `approval_id` of the later one to NULL"
+    )]
+    ApprovalUsedTwice(PathBuf),
     #[error("`{0}` is locked by another process; find out which one keeps it, or try again later")]
     Locked(PathBuf),
     #[error("`{0}` cannot be written; give this user the right to write it and its directory")]
@@ -184,7 +195,9 @@ async fn set_up(link: &mut SqliteConnection, path: &Path, source: &KeySource) ->
     }
     // Not `run`: its generic connection would make this future, and that of whoever opens a store, not `Send`.
     MIGRATIONS.run_direct(None, &mut *link, false).await.map_err(|it| migration(path, it))?;
-    find_key(link, path, source).await
+    let key = find_key(link, path, source).await?;
+    copies::seal(link, &key).await.map_err(failed)?;
+    Ok(key)
 }
 
 /// How many tables and indexes there are, and whether one of them is that of our migrations.
@@ -203,9 +216,16 @@ fn migration(path: &Path, error: MigrateError) -> OpenError {
     match error {
         MigrateError::VersionMissing(found) => OpenError::NewerSchema { path: path.to_owned(), found, known },
         MigrateError::VersionMismatch(_) => OpenError::ChangedSchema(path.to_owned()),
+        MigrateError::ExecuteMigration(error, ONE_RUN) if is_duplicate(&error) => {
+            OpenError::ApprovalUsedTwice(path.to_owned())
+        }
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => OpenError::database(path, error),
         other => OpenError::Database { path: path.to_owned(), source: sqlx::Error::Migrate(Box::new(other)) },
     }
+}
+
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
 /// The key, checked against what the database remembers of it.
