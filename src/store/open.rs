@@ -99,6 +99,7 @@ pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, Open
     check_place(path)?;
     let mut lock = FileLock::new(path, Turn::default()).map_err(|it| OpenError::io(path, it))?;
     lock.acquire().await.map_err(|it| OpenError::io(path, it))?;
+    create(path).map_err(|it| OpenError::io(path, it))?;
     let failed = |it| OpenError::database(path, it);
     let mut link = options(path).create_if_missing(true).connect().await.map_err(failed)?;
     let done = set_up(&mut link, path, source).await;
@@ -106,6 +107,21 @@ pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, Open
     let key = done?;
     closed.map_err(failed)?;
     Ok(key) // the lock goes with its file
+}
+
+/// What nobody else has to read. SQLite gives the files beside it the same mode.
+fn create(path: &Path) -> io::Result<()> {
+    match owners(OpenOptions::new().write(true).create_new(true)).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+/// Readable by its owner only.
+fn owners(file: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(file, 0o600);
+    file
 }
 
 fn check_place(path: &Path) -> Result<(), OpenError> {
@@ -296,11 +312,7 @@ fn key_file(path: &Path, may_create: bool) -> Result<Key, OpenError> {
 
 /// On disk before anything is sealed with it.
 fn create_key(path: &Path, text: &str) -> io::Result<()> {
-    let mut create = OpenOptions::new();
-    create.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut create, 0o600);
-    let mut file = create.open(path)?;
+    let mut file = owners(OpenOptions::new().write(true).create_new(true)).open(path)?;
     writeln!(file, "{text}")?;
     file.sync_all()?;
     match path.parent().filter(|it| !it.as_os_str().is_empty()) {
