@@ -1,16 +1,19 @@
 //! Deciding approvals, and seeing them. Deciding runs nothing.
 
+mod listing;
 mod standing;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::listing::ApprovalPage;
+#[cfg(feature = "http")]
+pub(crate) use self::listing::PAGE;
 pub(crate) use self::standing::{Standing, standing};
 use crate::actor::Identity;
 use crate::approval::{ApprovalState, ApprovalView, Binding, Decided, Verdict, binding_hash};
 use crate::audit::{ApproverRef, AuditEvent, Envelope, EventKind, Requirement, hex};
 use crate::canonical;
-use crate::discovery::BUDGET;
 use crate::id::random;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::{Core, POLICY_TRIES};
@@ -23,9 +26,6 @@ use crate::store::op::{ApprovalRecord, Comment, Decide, Decided as Answer, Withd
 use crate::store::{Store, StoreError};
 use crate::trail::{hashed, is_locator};
 use sha2::{Digest as _, Sha256};
-
-/// The most approvals that one listing returns.
-const PAGE: usize = 200;
 
 /// The most bytes of a comment.
 const MAX_COMMENT: usize = 4096;
@@ -98,9 +98,14 @@ impl Approvals {
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Error> {
-        let policies = self.core.ruling().await;
-        let done = self.try_decide(&policies, id, kind, verdict, comment).await;
-        self.recorded(&policies, action_of(verdict), id, done).await
+        let mut attempts = Attempts::default();
+        loop {
+            let policies = self.core.ruling().await;
+            let done = self.try_decide(&policies, id, kind, verdict, comment).await;
+            if attempts.is_last(&done) {
+                return self.recorded(&policies, action_of(verdict), id, done).await;
+            }
+        }
     }
 
     /// Takes a request back: its requester, or whoever policy lets withdraw.
@@ -108,9 +113,14 @@ impl Approvals {
     /// # Errors
     /// `APPROVAL_NOT_FOUND`, or the state that the approval is in if it is not open any more.
     pub async fn withdraw(&self, id: &str) -> Result<Decided, Error> {
-        let policies = self.core.ruling().await;
-        let done = self.try_withdraw(&policies, id).await;
-        self.recorded(&policies, ManageAction::Withdraw, id, done).await
+        let mut attempts = Attempts::default();
+        loop {
+            let policies = self.core.ruling().await;
+            let done = self.try_withdraw(&policies, id).await;
+            if attempts.is_last(&done) {
+                return self.recorded(&policies, ManageAction::Withdraw, id, done).await;
+            }
+        }
     }
 
     /// Whether this party may follow what happens to approvals; which ones it sees is asked one by one.
@@ -124,15 +134,6 @@ impl Approvals {
         may.await.map_err(|it: Rejection| it.face())
     }
 
-    /// What this party requested or may decide, in the order of filing, at most 200.
-    ///
-    /// # Errors
-    /// UNAUTHENTICATED without an actor; `AUDIT_UNAVAILABLE` if the store is down; TIMEOUT if so many requests are
-    /// others' that it takes longer than 30 s.
-    pub async fn list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Error> {
-        self.try_list(status).await.map_err(|it| it.face())
-    }
-
     /// One approval, if this party requested it or may decide it.
     ///
     /// # Errors
@@ -144,34 +145,6 @@ impl Approvals {
             self.core.view(&record, Some(&self.identity))
         };
         shown.await.map_err(|it| it.face())
-    }
-
-    async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
-        actor_of(&self.identity)?;
-        let began = self.core.clock.monotonic();
-        let policies = self.core.ruling().await;
-        self.core.check_active(&policies)?;
-        let (tenant, mut after, mut listed) = (self.identity.tenant_name(), None, Vec::new());
-        loop {
-            let page = self.core.store.approvals(tenant, status, None, after.as_ref(), PAGE).await?;
-            after = page.last().map(|it| it.id.clone());
-            let ends = page.len() < PAGE;
-            for record in page {
-                if self.core.clock.monotonic().since(began) > BUDGET {
-                    return Err(Rejection::ListingTimeout);
-                }
-                if self.may_see(&policies, &record) {
-                    let record = self.core.with_input(record).await?;
-                    listed.extend(self.core.view(&record, Some(&self.identity)).ok());
-                }
-                if listed.len() == PAGE {
-                    return Ok(listed);
-                }
-            }
-            if ends {
-                return Ok(listed);
-            }
-        }
     }
 
     /// The approval, if this party may know of it.
@@ -243,6 +216,7 @@ impl Approvals {
             kind,
             verdict,
             via: self.via.clone(),
+            generation: policies.deciding(),
             comment: comment.map(salted).transpose()?,
         };
         answered(record.id, self.core.store.decide(decision).await?)
@@ -309,6 +283,7 @@ impl Approvals {
         } else if self.may(policies, ManageAction::Withdraw, &binding, None) == Ok(()) {
             let done = EventKind::ManagementDone {
                 action: ManageAction::Withdraw.as_str().into(),
+                count: None,
                 approval_id: Some(id.to_owned()),
                 execution_id: None,
             };
@@ -318,7 +293,7 @@ impl Approvals {
         } else {
             return Err(not_found());
         };
-        let withdraw = Withdraw { approval: record.id.clone(), by, events };
+        let withdraw = Withdraw { approval: record.id.clone(), by, generation: policies.deciding(), events };
         answered(record.id, self.core.store.withdraw(withdraw).await?)
     }
 
@@ -352,6 +327,18 @@ impl Approvals {
 
     fn event(&self, policies: &Loaded, kind: EventKind) -> AuditEvent {
         self.core.management_event(&policies.set, &self.identity, kind)
+    }
+}
+
+/// How often something was tried under the set that allowed it, and found another one active when it was to be stored.
+#[derive(Default)]
+pub(crate) struct Attempts(u32);
+
+impl Attempts {
+    /// Whether that is what came of it. Whoever keeps publishing meanwhile is not waited for.
+    pub(crate) fn is_last<T>(&mut self, done: &Result<T, Rejection>) -> bool {
+        self.0 += 1;
+        self.0 >= POLICY_TRIES || !matches!(done, Err(Rejection::PolicyUnstable))
     }
 }
 
@@ -486,6 +473,7 @@ fn answered(id: crate::ApprovalId, answer: Answer) -> Result<Decided, Rejection>
         }
         Answer::Refused { state } => Err(Rejection::approval(code_of(state))),
         Answer::Missing => Err(not_found()),
+        Answer::PolicyChanged => Err(Rejection::PolicyUnstable),
     }
 }
 

@@ -280,10 +280,15 @@ impl Store {
 
     /// Settles an unknown outcome. `applied` and `late` both false: refused, for it still runs, or its owner's lease is
     /// valid and could say otherwise (EXE-7).
-    pub(crate) async fn reconcile(&self, mut reconcile: Reconcile) -> Result<Settled, StoreError> {
+    /// `None`: the active policy set is another one than that which allowed it.
+    pub(crate) async fn reconcile(&self, mut reconcile: Reconcile) -> Result<Option<Settled>, StoreError> {
         let events = std::mem::take(&mut reconcile.events);
         let op = Ready::new(reconcile, events).with_spare(self.shared.ids.event());
-        ask!(self, Op::Reconcile(Box::new(op)), Answer::Settled)
+        match self.writer.ask(Op::Reconcile(Box::new(op))).await? {
+            Answer::Settled(it) => Ok(Some(it)),
+            Answer::Unsettled => Ok(None),
+            answer => Err(StoreError::Refused(format!("unfit answer {answer:?}"))),
+        }
     }
 
     /// Appends events that change nothing else.

@@ -46,8 +46,12 @@ impl By {
     }
 
     pub(super) fn done(&self, around: Around<'_>) -> Vec<AuditEvent> {
-        let kind =
-            |it: &'static str| EventKind::ManagementDone { action: it.into(), approval_id: None, execution_id: None };
+        let kind = |it: &'static str| EventKind::ManagementDone {
+            action: it.into(),
+            count: None,
+            approval_id: None,
+            execution_id: None,
+        };
         self.action.map(|it| around.event(kind(it), self)).into_iter().collect()
     }
 }

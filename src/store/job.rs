@@ -160,6 +160,8 @@ pub(super) enum Answer {
     Decided(Decided),
     Began(Began),
     Settled(Settled),
+    /// Allowed under a policy set that is not the active one any more.
+    Unsettled,
     Appended,
     Read(bool),
     Activated(Activated),
@@ -280,10 +282,37 @@ impl Op {
 
     /// The generation of the policy set that this was decided under.
     pub(super) fn generation(&self) -> Option<i64> {
-        if let Self::Begin(it) = self {
-            return Some(it.what.generation);
+        match self {
+            Self::Begin(it) => Some(it.what.generation),
+            Self::Read(it) => Some(it.what),
+            Self::Decide(it) => it.generation,
+            Self::Withdraw(it) => it.what.generation,
+            Self::Reconcile(it) => it.what.generation,
+            Self::File(_)
+            | Self::Finish(_)
+            | Self::Append(_)
+            | Self::Activate(_)
+            | Self::Renew { .. }
+            | Self::Sweep { .. }
+            | Self::Unresolved { .. }
+            | Self::Pick { .. }
+            | Self::LayDown(_)
+            | Self::Outbox(_)
+            | Self::Ledger(_)
+            | Self::Export(_)
+            | Self::Erase(_)
+            | Self::Retire { .. } => None,
         }
-        if let Self::Read(it) = self { Some(it.what) } else { None }
+    }
+
+    /// What it is told if that is not the active one any more.
+    pub(super) fn stale(&self) -> Answer {
+        match self {
+            Self::Read(_) => Answer::Read(false),
+            Self::Decide(_) | Self::Withdraw(_) => Answer::Decided(Decided::PolicyChanged),
+            Self::Reconcile(_) => Answer::Unsettled,
+            _ => Answer::Began(Began::PolicyChanged), // no other one names a generation
+        }
     }
 
     /// Refuses texts that no database may be given, before they can fail a whole batch; and measures the rest.
@@ -398,7 +427,7 @@ fn each_of_outbox(it: &Outbox, look: &mut dyn FnMut(&str)) {
             look(&it.id);
             look(&it.webhook);
         }),
-        Outbox::Revive(it) | Outbox::Drop(it) => it.id.iter().chain(&it.webhook).for_each(|it| look(it)),
+        Outbox::Revive(it, _) | Outbox::Drop(it, _) => it.id.iter().chain(&it.webhook).for_each(|it| look(it)),
     }
 }
 

@@ -79,6 +79,9 @@ pub(crate) struct Readers {
     clock: Clock,
 }
 
+/// What the copy's files say, its seal, and the name and text of one of them.
+type CopyRow = (String, Option<String>, Option<String>, Option<String>);
+
 /// id, state, retake, lapsed, input hash, given hash, outcome.
 type HolderRow = (String, String, bool, bool, String, String, Option<String>);
 
@@ -256,8 +259,7 @@ impl Readers {
         key: &Key,
     ) -> Result<Option<Result<Vec<(String, String)>, SealError>>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
-        let rows: Vec<(String, Option<String>, Option<String>, Option<String>)> =
-            query(&mut link, sql::COPY, self.now(), &values![hash]).await.map_err(unavailable)?;
+        let rows: Vec<CopyRow> = query(&mut link, sql::COPY, self.now(), &values![hash]).await.map_err(unavailable)?;
         let Some((said, seal)) = rows.first().map(|it| (it.0.clone(), it.1.clone())) else { return Ok(None) };
         let files: Vec<_> = rows.into_iter().filter_map(|(_, _, name, text)| name.zip(text)).collect();
         let is_sound = seal.is_some_and(|it| it == key.copy(hash, &said, &files));

@@ -282,6 +282,7 @@ fn decide(approval: &ApprovalId, person: &str, kind: &str, verdict: Verdict) -> 
         kind: kind.into(),
         verdict,
         via: "cli".into(),
+        generation: None,
         comment: None,
     }
 }

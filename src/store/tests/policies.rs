@@ -9,7 +9,8 @@ use crate::audit::EventKind;
 
 impl Bench {
     fn published(&self, hash: &str, under: i64) -> Activate {
-        let done = EventKind::ManagementDone { action: "publish".into(), approval_id: None, execution_id: None };
+        let done =
+            EventKind::ManagementDone { action: "publish".into(), count: None, approval_id: None, execution_id: None };
         let events = vec![self.event(&self.ids.execution(), done)];
         Activate { proposed: false, under: Some(under), events, ..self.activate(hash) }
     }
