@@ -204,6 +204,9 @@ pub enum EventKind {
     #[serde(rename = "management.done")]
     ManagementDone {
         action: String,
+        /// How much it was done to, where that is a number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        count: Option<usize>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

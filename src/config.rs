@@ -3,6 +3,7 @@
 
 mod document;
 mod problem;
+mod process;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 pub(crate) use self::document::toml_string;
 use self::document::{Document, PREFIX};
+pub use self::process::ProcessSettings;
 use crate::AuditSettings;
 use crate::auth::AuthSettings;
 use crate::builder::{self, Problem};
@@ -64,6 +66,8 @@ pub struct Config {
     pub metrics: MetricsSettings,
     /// `[telemetry]`
     pub telemetry: TelemetrySettings,
+    /// `[process]`
+    pub process: ProcessSettings,
     /// Where relative paths count from.
     #[serde(skip)]
     base: PathBuf,
@@ -148,7 +152,7 @@ impl Config {
         config.base = file.and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         config.file = file.map(Path::to_owned);
         config.secrets = secrets;
-        let problems = config.http.problems();
+        let problems = [config.http.problems(), config.process.problems()].concat();
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }
 

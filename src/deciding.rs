@@ -1,5 +1,6 @@
 //! Deciding approvals, and seeing them. Deciding runs nothing.
 
+mod listing;
 mod ruling;
 mod seeing;
 mod standing;
@@ -9,6 +10,9 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+pub use self::listing::ApprovalPage;
+#[cfg(feature = "http")]
+pub(crate) use self::listing::PAGE;
 pub(crate) use self::standing::{Standing, standing};
 pub(crate) use self::stored::{bound, opened, verified};
 use crate::actor::Identity;
@@ -16,7 +20,7 @@ use crate::approval::{ApprovalState, Binding, Decided, Verdict};
 use crate::audit::{ApproverRef, AuditEvent, EventKind, Requirement, hex};
 use crate::id::random;
 use crate::outcome::{Detail, Error, ErrorCode};
-use crate::pipeline::Core;
+use crate::pipeline::{Core, POLICY_TRIES};
 use crate::policies::Loaded;
 use crate::policy::{ManageAction, Managed};
 use crate::rejection::Rejection;
@@ -93,9 +97,14 @@ impl Approvals {
         verdict: Verdict,
         comment: Option<&str>,
     ) -> Result<Decided, Error> {
-        let policies = self.core.ruling().await;
-        let done = self.try_decide(&policies, id, kind, verdict, comment).await;
-        self.recorded(&policies, action_of(verdict), id, done).await
+        let mut attempts = Attempts::default();
+        loop {
+            let policies = self.core.ruling().await;
+            let done = self.try_decide(&policies, id, kind, verdict, comment).await;
+            if attempts.is_last(&done) {
+                return self.recorded(&policies, action_of(verdict), id, done).await;
+            }
+        }
     }
 
     /// Takes a request back: its requester, or whoever policy lets withdraw.
@@ -103,9 +112,14 @@ impl Approvals {
     /// # Errors
     /// `APPROVAL_NOT_FOUND`, or the state that the approval is in if it is not open any more.
     pub async fn withdraw(&self, id: &str) -> Result<Decided, Error> {
-        let policies = self.core.ruling().await;
-        let done = self.try_withdraw(&policies, id).await;
-        self.recorded(&policies, ManageAction::Withdraw, id, done).await
+        let mut attempts = Attempts::default();
+        loop {
+            let policies = self.core.ruling().await;
+            let done = self.try_withdraw(&policies, id).await;
+            if attempts.is_last(&done) {
+                return self.recorded(&policies, ManageAction::Withdraw, id, done).await;
+            }
+        }
     }
 
     async fn load(&self, id: &str) -> Result<ApprovalRecord, Rejection> {
@@ -161,6 +175,7 @@ impl Approvals {
             kind,
             verdict,
             via: self.via.clone(),
+            generation: policies.deciding(),
             comment: comment.map(salted).transpose()?,
         };
         answered(record.id, self.core.store.decide(decision).await?)
@@ -227,6 +242,7 @@ impl Approvals {
         } else if self.may(policies, ManageAction::Withdraw, &binding, None) == Ok(()) {
             let done = EventKind::ManagementDone {
                 action: ManageAction::Withdraw.as_str().into(),
+                count: None,
                 approval_id: Some(id.to_owned()),
                 execution_id: None,
             };
@@ -236,7 +252,7 @@ impl Approvals {
         } else {
             return Err(not_found());
         };
-        let withdraw = Withdraw { approval: record.id.clone(), by, events };
+        let withdraw = Withdraw { approval: record.id.clone(), by, generation: policies.deciding(), events };
         answered(record.id, self.core.store.withdraw(withdraw).await?)
     }
 
@@ -273,6 +289,18 @@ impl Approvals {
     }
 }
 
+/// How often something was tried under the set that allowed it, and found another one active when it was to be stored.
+#[derive(Default)]
+pub(crate) struct Attempts(u32);
+
+impl Attempts {
+    /// Whether that is what came of it. Whoever keeps publishing meanwhile is not waited for.
+    pub(crate) fn is_last<T>(&mut self, done: &Result<T, Rejection>) -> bool {
+        self.0 += 1;
+        self.0 >= POLICY_TRIES || !matches!(done, Err(Rejection::PolicyUnstable))
+    }
+}
+
 fn action_of(verdict: Verdict) -> ManageAction {
     match verdict {
         Verdict::Approve => ManageAction::Approve,
@@ -293,6 +321,7 @@ fn answered(id: crate::ApprovalId, answer: Answer) -> Result<Decided, Rejection>
         }
         Answer::Refused { state } => Err(Rejection::approval(code_of(state))),
         Answer::Missing => Err(not_found()),
+        Answer::PolicyChanged => Err(Rejection::PolicyUnstable),
     }
 }
 

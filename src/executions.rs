@@ -10,7 +10,7 @@ use crate::actor::Identity;
 use crate::audit::{AuditEvent, EventKind, ReconciledBy};
 use crate::caller::{Call, JsonInput};
 use crate::clock::Timestamp;
-use crate::deciding::{Standing, actor_of, opened, standing};
+use crate::deciding::{Attempts, Standing, actor_of, opened, standing};
 use crate::invocation::AgentInvocationInfo;
 use crate::outcome::{Detail, Error, ErrorCode};
 use crate::pipeline::Core;
@@ -108,10 +108,17 @@ impl Executions {
     /// Cedar action `reconcile`, and always for its requester; `IDEMPOTENCY_IN_PROGRESS` while it still runs;
     /// `APPROVAL_ALREADY_DECIDED` if it is settled.
     pub async fn resolve(&self, id: &str, to: Resolution) -> Result<ExecutionView, Error> {
-        let policies = self.core.ruling().await;
-        match self.try_resolve(&policies, id, to).await {
-            Ok(view) => Ok(view),
-            Err(rejection) => Err(self.denied(&policies, id, rejection).await),
+        let mut attempts = Attempts::default();
+        loop {
+            let policies = self.core.ruling().await;
+            let done = self.try_resolve(&policies, id, to.clone()).await;
+            if !attempts.is_last(&done) {
+                continue;
+            }
+            return match done {
+                Ok(view) => Ok(view),
+                Err(rejection) => Err(self.denied(&policies, id, rejection).await),
+            };
         }
     }
 
@@ -164,6 +171,7 @@ impl Executions {
         let (end, outcome) = self.core.settlement(&record, to)?;
         let done = EventKind::ManagementDone {
             action: ManageAction::Reconcile.as_str().into(),
+            count: None,
             approval_id: None,
             execution_id: Some(id.to_owned()),
         };
@@ -173,9 +181,10 @@ impl Executions {
             end,
             outcome,
             by: ReconciledBy::Operator,
+            generation: policies.deciding(),
             events: vec![self.event(policies, done)],
         };
-        let settled = self.core.store.reconcile(operation).await?;
+        let settled = self.core.store.reconcile(operation).await?.ok_or(Rejection::PolicyUnstable)?;
         match (settled.applied, settled.late) {
             (true, _) => self.core.execution_view(id).await?.ok_or(Rejection::ExecutionNotFound),
             // It runs, or its owner lives and could still say otherwise (EXE-7).

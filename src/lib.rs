@@ -97,7 +97,7 @@ pub use capability::{
     ResourceMapping, Risk, SideEffect,
 };
 pub use clock::Timestamp;
-pub use deciding::Approvals;
+pub use deciding::{ApprovalPage, Approvals};
 pub use engine::{Engine, Gateway};
 pub use executions::{ExecutionStatus, ExecutionView, Executions, Resolution};
 pub use handler::{DeclaredError, HandlerError, IntoHandlerError};

@@ -48,6 +48,11 @@ impl Loaded {
         Self { set, generation, shadow: None }
     }
 
+    /// The generation that what it allows must still find. `None`: of a process that only looks.
+    pub(crate) fn deciding(&self) -> Option<i64> {
+        self.is_ruling().then_some(self.generation)
+    }
+
     /// Whether it is, or was, the active set; not that of a process that only looks.
     pub(crate) fn is_ruling(&self) -> bool {
         self.generation != NEVER_ACTIVE

@@ -71,7 +71,8 @@ impl Core {
             return;
         };
         let (execution, slot) = (record.id.clone(), record.slot.clone());
-        let operation = Reconcile { execution, slot, end, outcome, by: ReconciledBy::Hook, events: Vec::new() };
+        let (by, generation) = (ReconciledBy::Hook, None);
+        let operation = Reconcile { execution, slot, end, outcome, by, generation, events: Vec::new() };
         if let Err(error) = self.store.reconcile(operation).await {
             tracing::error!(execution = %record.id, %error, "what the hook found out is not on record");
         }

@@ -83,7 +83,8 @@ pub trait EntityProvider: Send + Sync + 'static {
     /// The entities of these names, in any order. `identity` is who calls; whether they may is for policies to say.
     ///
     /// # Errors
-    /// Why they cannot be had. It goes to the log, nowhere else.
+    /// Why they cannot be had. The engine never logs an application's cause, since nobody knows what is in it: log it before
+    /// you return it. The log and the record say `provider_failed`.
     async fn entities(&self, wanted: &[EntityRef], identity: &Identity) -> Result<Vec<ResourceEntity>, BoxError>;
 }
 
@@ -103,8 +104,9 @@ impl Resources {
         let provider = self.provider.as_ref().ok_or("no_provider")?;
         match caught_async(async { provider.entities(wanted, identity).await }).await {
             Ok(Ok(found)) => Ok(found),
-            Ok(Err(cause)) => {
-                tracing::warn!(cause = &*cause as &dyn std::error::Error, "the entity provider failed");
+            // Why is the application's to log, where it knows what may be in it: nobody here does.
+            Ok(Err(_)) => {
+                tracing::warn!(kind = "provider_failed", "entities cannot be had");
                 Err("provider_failed")
             }
             Err(_) => Err("provider_panicked"),

@@ -52,7 +52,7 @@ pub(crate) use self::read::{EventFilter, Figures, LogReader, Readers};
 pub(crate) use self::retain::Detachment;
 pub(crate) use self::seal::SealError;
 
-use self::job::{Answer, Ending, Op, Ready, SeenRow};
+use self::job::{Activating, Answer, Ending, Op, Ready, SeenRow};
 use self::lease::Lease;
 use self::op::{
     Activate, Activated, Active, ApprovalRecord, Began, Begin, Decide, Decided, ExecutionRecord, File, Filed, Finish,
@@ -286,10 +286,15 @@ impl Store {
 
     /// Settles an unknown outcome. `applied` and `late` both false: refused, for it still runs, or its owner's lease is
     /// valid and could say otherwise (EXE-7).
-    pub(crate) async fn reconcile(&self, mut reconcile: Reconcile) -> Result<Settled, StoreError> {
+    /// `None`: the active policy set is another one than that which allowed it.
+    pub(crate) async fn reconcile(&self, mut reconcile: Reconcile) -> Result<Option<Settled>, StoreError> {
         let events = std::mem::take(&mut reconcile.events);
         let op = Ready::new(reconcile, events).with_spare(self.shared.ids.event());
-        ask!(self, Op::Reconcile(Box::new(op)), Answer::Settled)
+        match self.writer.ask(Op::Reconcile(Box::new(op))).await? {
+            Answer::Settled(it) => Ok(Some(it)),
+            Answer::Unsettled => Ok(None),
+            answer => Err(StoreError::Refused(format!("unfit answer {answer:?}"))),
+        }
     }
 
     /// Appends events that change nothing else.
@@ -317,7 +322,8 @@ impl Store {
 
     pub(crate) async fn activate(&self, mut activate: Activate) -> Result<Activated, StoreError> {
         let events = std::mem::take(&mut activate.events);
-        let op = Op::Activate(Box::new(Ready::new(activate, events)));
+        let seal = self.key.copy(&activate.hash, &activate.said, &activate.files);
+        let op = Op::Activate(Box::new(Activating { activate: Ready::new(activate, events), seal }));
         let activated: Result<Activated, StoreError> = ask!(self, op, Answer::Activated);
         activated.inspect(|it| match it {
             Activated::Done { generation, .. } | Activated::Kept(Active { generation, .. }) => {
@@ -440,9 +446,17 @@ impl Store {
         Ok(active.inspect(|it| self.shared.saw(it.generation)))
     }
 
-    /// The files of a policy set that was active; of the last hundred such sets there are copies.
-    pub(crate) async fn copy(&self, hash: &str) -> Result<Option<Vec<(String, String)>>, StoreError> {
-        self.readers.copy(hash).await
+    /// The files of a policy set that was active; of the last hundred such sets there are copies. An error inside: the
+    /// copy is not the one that was written.
+    pub(crate) async fn copy(
+        &self,
+        hash: &str,
+    ) -> Result<Option<Result<Vec<(String, String)>, SealError>>, StoreError> {
+        let copy = self.readers.copy(hash, &self.key).await?;
+        if let Some(Err(error)) = &copy {
+            tracing::error!(hash, %error, "the stored copy of a policy set is not the one that was written; it is not used");
+        }
+        Ok(copy)
     }
 
     /// The hashes of copies that begin so, the latest active one first.

@@ -1,6 +1,8 @@
 //! The active policy set over time and over processes: copies, publishing, going back, history.
 
 mod alternating;
+mod overtaken;
+mod tampered;
 mod watching;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! What was approved runs by itself, as its requester of today: APR-8, `run_on_approval`.
 
+mod waiting;
+
 use std::fs::OpenOptions;
 use std::future::ready;
 use std::io::Write as _;

@@ -100,6 +100,7 @@ impl Application {
         let builder = Engine::builder().capabilities(self.capabilities).policies(self.policies);
         let builder = builder.requesters(Known(auth.of_tokens())).worker_context(contexts());
         let builder = builder.notifications(self.notifications);
+        let builder = builder.lease(config.process.lease).sweep(config.process.sweep);
         builder.watch_policies(watches).database(config.database_url()).role(Role::Serves)
     }
 

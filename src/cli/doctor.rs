@@ -51,6 +51,7 @@ async fn look(config: &Config, findings: &mut Vec<Finding>) {
     policies(config, findings);
     auth(config, findings).await;
     network::clocks(config, latest, findings).await;
+    network::collector(config, findings).await;
     network::address("listen", config.http.listen, findings).await;
     if let Some(address) = config.metrics.listen {
         network::address("metrics", address, findings).await;

@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::open::{Database, LEASE, check_database, store};
 use super::place::Lack;
 use super::screen::{Answer, HINT, table};
+use super::user::issuer;
 use crate::store::outbox::{Letter, Letters};
 use crate::store::{Store, StoreError};
 
@@ -29,13 +30,13 @@ pub(super) async fn run(args: Notifications) -> Result<Answer, Failure> {
         }
         NotificationsCommand::Retry { which, records } => {
             let store = open(&records).await?;
-            let count = store.revive(which.into()).await;
+            let count = store.revive(which.into(), &issuer()).await;
             store.close(LEASE).await;
             Ok(counted("retried", count.map_err(|it| unreadable(&it))?))
         }
         NotificationsCommand::Drop { which, records } => {
             let store = open(&records).await?;
-            let count = store.drop_letters(which.into()).await;
+            let count = store.drop_letters(which.into(), &issuer()).await;
             store.close(LEASE).await;
             Ok(counted("dropped", count.map_err(|it| unreadable(&it))?))
         }

@@ -1,16 +1,12 @@
 //! Which approvals somebody sees.
 
 use super::{Approvals, Standing, actor_of, bound, not_found, standing};
-use crate::approval::{ApprovalState, ApprovalView};
-use crate::discovery::BUDGET;
+use crate::approval::ApprovalView;
 use crate::outcome::Error;
 use crate::policies::Loaded;
 use crate::policy::ManageAction;
 use crate::rejection::Rejection;
 use crate::store::op::ApprovalRecord;
-
-/// The most approvals that one listing returns.
-const PAGE: usize = 200;
 
 impl Approvals {
     /// Whether this party may follow what happens to approvals; which ones it sees is asked one by one.
@@ -22,15 +18,6 @@ impl Approvals {
             self.core.check_active(&policies)
         };
         may.await.map_err(|it: Rejection| it.face())
-    }
-
-    /// What this party requested or may decide, in the order of filing, at most 200.
-    ///
-    /// # Errors
-    /// UNAUTHENTICATED without an actor; `AUDIT_UNAVAILABLE` if the store is down; TIMEOUT if so many requests are
-    /// others' that it takes longer than 30 s.
-    pub async fn list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Error> {
-        self.try_list(status).await.map_err(|it| it.face())
     }
 
     /// One approval, if this party requested it or may decide it.
@@ -46,36 +33,8 @@ impl Approvals {
         shown.await.map_err(|it| it.face())
     }
 
-    async fn try_list(&self, status: Option<ApprovalState>) -> Result<Vec<ApprovalView>, Rejection> {
-        actor_of(&self.identity)?;
-        let began = self.core.clock.monotonic();
-        let policies = self.core.ruling().await;
-        self.core.check_active(&policies)?;
-        let (tenant, mut after, mut listed) = (self.identity.tenant_name(), None, Vec::new());
-        loop {
-            let page = self.core.store.approvals(tenant, status, None, after.as_ref(), PAGE).await?;
-            after = page.last().map(|it| it.id.clone());
-            let ends = page.len() < PAGE;
-            for record in page {
-                if self.core.clock.monotonic().since(began) > BUDGET {
-                    return Err(Rejection::ListingTimeout);
-                }
-                if self.may_see(&policies, &record) {
-                    let record = self.core.with_input(record).await?;
-                    listed.extend(self.core.view(&record, Some(&self.identity)).ok());
-                }
-                if listed.len() == PAGE {
-                    return Ok(listed);
-                }
-            }
-            if ends {
-                return Ok(listed);
-            }
-        }
-    }
-
     /// The approval, if this party may know of it.
-    async fn find(&self, policies: &Loaded, id: &str) -> Result<ApprovalRecord, Rejection> {
+    pub(super) async fn find(&self, policies: &Loaded, id: &str) -> Result<ApprovalRecord, Rejection> {
         actor_of(&self.identity)?;
         self.core.check_active(policies)?;
         let record = self.load(id).await?;

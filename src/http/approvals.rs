@@ -6,7 +6,6 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use serde::Serialize;
 
 use super::App;
 use super::asking::Asking;
@@ -17,22 +16,19 @@ use super::prefer::Wait;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply;
-use crate::{ApprovalState, ApprovalView, Verdict};
+use crate::deciding::PAGE;
+use crate::{ApprovalState, Verdict};
 
 type Id = Result<Path<String>, PathRejection>;
 
-/// What a listing answers.
-#[derive(Serialize)]
-struct Listing {
-    approvals: Vec<ApprovalView>,
-}
-
-/// GET: what this caller requested or may decide, in the order of filing, at most 200.
+/// GET: what this caller requested or may decide, in the order of filing, page by page.
 pub(super) async fn list(asking: Asking, RawQuery(query): RawQuery) -> Result<Response, Problem> {
-    let query = Query::parse(query.as_deref(), &["status"])?;
+    let query = Query::parse(query.as_deref(), &["after", "limit", "status"])?;
     let status = query.read("status", ApprovalState::parse)?;
-    let approvals = asking.approvals().list(status).await?;
-    Ok(reply::json(StatusCode::OK, &Listing { approvals }))
+    let limit = query.number("limit", 1, i64::try_from(PAGE).unwrap_or(i64::MAX))?;
+    let limit = limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(PAGE);
+    let page = asking.approvals().page(status, query.name("after")?.as_deref(), limit).await?;
+    Ok(reply::json(StatusCode::OK, &page))
 }
 
 /// GET: one of them. Looking changes nothing (R26).

@@ -46,8 +46,12 @@ impl By {
     }
 
     pub(super) fn done(&self, around: Around<'_>) -> Vec<AuditEvent> {
-        let kind =
-            |it: &'static str| EventKind::ManagementDone { action: it.into(), approval_id: None, execution_id: None };
+        let kind = |it: &'static str| EventKind::ManagementDone {
+            action: it.into(),
+            count: None,
+            approval_id: None,
+            execution_id: None,
+        };
         self.action.map(|it| around.event(kind(it), self)).into_iter().collect()
     }
 }
@@ -101,9 +105,18 @@ pub(super) async fn content(source: &PolicySource) -> Option<String> {
 
 /// The set that a copy in the store is, under these capabilities: its hash may be another one.
 pub(super) async fn copied(hash: &str, registry: &Arc<Registry>, store: &Store) -> Result<PolicySet, Unchanged> {
-    let Some(texts) = store.copy(hash).await? else {
-        let missing = BoxError::from(format!("there is no copy of `{hash}`"));
-        return Err(Unchanged::Problems(vec![PolicyProblem::internal(&missing)]));
+    let texts = match store.copy(hash).await? {
+        Some(Ok(texts)) => texts,
+        Some(Err(_)) => {
+            let what = format!("the copy of `{hash}` in the database is not the one that was written");
+            let next =
+                "find out who changed the database; then publish a set, or start with files that say something new";
+            return Err(Unchanged::Problems(vec![PolicyProblem::of_file("the active policy set", what).help(next)]));
+        }
+        None => {
+            let missing = BoxError::from(format!("there is no copy of `{hash}`"));
+            return Err(Unchanged::Problems(vec![PolicyProblem::internal(&missing)]));
+        }
     };
     load(&PolicySource::Files(texts), registry).await.1.map(|it| it.0).map_err(Unchanged::Problems)
 }
@@ -123,7 +136,10 @@ pub(super) async fn propose(
         }
         Activated::Kept(active) => active,
     };
-    let kept = copied(&active.hash, around.registry, around.store).await?;
+    let kept = match copied(&active.hash, around.registry, around.store).await {
+        Err(Unchanged::Problems(problems)) => return Err(refuse(problems, current, around, by).await),
+        copied => copied?,
+    };
     if **kept.hash() == *active.hash {
         around.store.append(by.done(around)).await?;
         return Ok(Loaded::new(Arc::new(kept), active.generation));
@@ -179,8 +195,8 @@ async fn changes(
     let before = match current {
         Some(current) if **current.hash() == *active.hash => Some(current.said().clone()),
         _ => match store.copy(&active.hash).await? {
-            Some(texts) => tokio::task::spawn_blocking(move || policy::said(&texts)).await.unwrap_or_default(),
-            None => None,
+            Some(Ok(texts)) => tokio::task::spawn_blocking(move || policy::said(&texts)).await.unwrap_or_default(),
+            Some(Err(_)) | None => None,
         },
     };
     Ok((Some(active.hash), before.map(|it| set.said().since(Some(&it)))))

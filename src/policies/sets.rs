@@ -96,7 +96,8 @@ impl PolicySets {
     /// There are copies of the last hundred sets. It is checked for the capabilities of today.
     ///
     /// # Errors
-    /// As for [`Self::publish`]; `INPUT_INVALID` if no copy or several are called so.
+    /// As for [`Self::publish`]; `INPUT_INVALID` if no copy or several are called so; `POLICY_FAILED` if the copy is not
+    /// the one that was written.
     pub async fn rollback(&self, hash: &str) -> Result<PolicyReload, PolicyRefusal> {
         const ACTION: &str = "rollback_policies";
         let allowed = self.allowed(ACTION, ManageAction::PublishPolicies).await?;
@@ -186,6 +187,7 @@ impl PolicySets {
             Called::One(source) => Ok(source),
             Called::None => Err(unknown("enum")),
             Called::Several => Err(unknown("unique")),
+            Called::Altered => Err(Rejection::PolicyFailed(Vec::new())),
         }
     }
 
@@ -226,6 +228,8 @@ pub(crate) enum Called {
     None,
     One(PolicySource),
     Several,
+    /// There is one, but not as it was written.
+    Altered,
 }
 
 impl Core {
@@ -236,8 +240,11 @@ impl Core {
         let prefix = format!("sha256:{}", digits.to_ascii_lowercase());
         let found = if is_name { self.store.copies(&prefix, 2).await? } else { Vec::new() };
         let [one] = &*found else { return Ok(if found.is_empty() { Called::None } else { Called::Several }) };
-        let copy = self.store.copy(one).await?;
-        Ok(copy.map_or(Called::None, |it| Called::One(PolicySource::Files(it))))
+        Ok(match self.store.copy(one).await? {
+            Some(Ok(files)) => Called::One(PolicySource::Files(files)),
+            Some(Err(_)) => Called::Altered,
+            None => Called::None,
+        })
     }
 
     /// What changing the active set needs.

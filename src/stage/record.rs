@@ -222,10 +222,11 @@ pub(crate) async fn late(trail: &mut Trail, begun: &Begun, ended: Result<Output,
         end,
         outcome,
         by: ReconciledBy::LateFinish,
+        generation: None,
         events: Vec::new(),
     };
     match store.reconcile(operation).await {
-        Ok(settled) if settled.applied => {}
+        Ok(Some(settled)) if settled.applied => {}
         Ok(_) => {
             tracing::error!(execution = %trail.execution(), "ended late and was settled before: it may be a double effect");
         }

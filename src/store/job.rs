@@ -88,6 +88,13 @@ pub(super) struct Ending {
     pub(super) uncertain: bool,
 }
 
+/// Another active set, with the seal of its copy.
+#[derive(Debug)]
+pub(super) struct Activating {
+    pub(super) activate: Ready<Activate>,
+    pub(super) seal: String,
+}
+
 #[derive(Debug)]
 pub(super) enum Op {
     File(Box<Ready<File>>),
@@ -100,7 +107,7 @@ pub(super) enum Op {
     Append(Box<Ready<()>>),
     /// A read on record: the generation that it was decided under, and its whole trail.
     Read(Box<Ready<i64>>),
-    Activate(Box<Ready<Activate>>),
+    Activate(Box<Activating>),
     /// Asks for the lease of this instance; `asked` when, by monotonic time.
     Renew {
         instance: String,
@@ -161,6 +168,8 @@ pub(super) enum Answer {
     Decided(Decided),
     Began(Began),
     Settled(Settled),
+    /// Allowed under a policy set that is not the active one any more.
+    Unsettled,
     Appended,
     Read(bool),
     Activated(Activated),
@@ -290,10 +299,39 @@ impl Op {
 
     /// The generation of the policy set that this was decided under.
     pub(super) fn generation(&self) -> Option<i64> {
-        if let Self::Begin(it) = self {
-            return Some(it.what.generation);
+        match self {
+            Self::Begin(it) => Some(it.what.generation),
+            Self::Read(it) => Some(it.what),
+            Self::Decide(it) => it.generation,
+            Self::Withdraw(it) => it.what.generation,
+            Self::Reconcile(it) => it.what.generation,
+            Self::File(_)
+            | Self::Finish(_)
+            | Self::Append(_)
+            | Self::Activate(_)
+            | Self::Renew { .. }
+            | Self::Sweep { .. }
+            | Self::Unresolved { .. }
+            | Self::Pick { .. }
+            | Self::LayDown(_)
+            | Self::Outbox(_)
+            | Self::Ledger(_)
+            | Self::Export(_)
+            | Self::Erase(_)
+            | Self::Detach(_)
+            | Self::Purge { .. }
+            | Self::Retire { .. } => None,
         }
-        if let Self::Read(it) = self { Some(it.what) } else { None }
+    }
+
+    /// What it is told if that is not the active one any more.
+    pub(super) fn stale(&self) -> Answer {
+        match self {
+            Self::Read(_) => Answer::Read(false),
+            Self::Decide(_) | Self::Withdraw(_) => Answer::Decided(Decided::PolicyChanged),
+            Self::Reconcile(_) => Answer::Unsettled,
+            _ => Answer::Began(Began::PolicyChanged), // no other one names a generation
+        }
     }
 
     /// Refuses texts that no database may be given, before they can fail a whole batch; and measures the rest.
@@ -337,7 +375,7 @@ impl Op {
             }
             Self::Append(it) => each_recorded(it, look),
             Self::Read(it) => each_recorded(it, look),
-            Self::Activate(it) => each_of_activate(it, look),
+            Self::Activate(it) => each_of_activate(&it.activate, look),
             Self::Renew { instance, .. } | Self::Retire { instance } => look(instance),
             Self::Unresolved { capabilities, .. } => capabilities.iter().for_each(|it| look(it)),
             Self::Pick { of, .. } => {
@@ -413,7 +451,7 @@ fn each_of_outbox(it: &Outbox, look: &mut dyn FnMut(&str)) {
             look(&it.id);
             look(&it.webhook);
         }),
-        Outbox::Revive(it) | Outbox::Drop(it) => it.id.iter().chain(&it.webhook).for_each(|it| look(it)),
+        Outbox::Revive(it, _) | Outbox::Drop(it, _) => it.id.iter().chain(&it.webhook).for_each(|it| look(it)),
     }
 }
 

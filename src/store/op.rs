@@ -87,6 +87,9 @@ pub(crate) struct Decide {
     pub(crate) kind: String,
     pub(crate) verdict: Verdict,
     pub(crate) via: String,
+    /// The generation under which this was allowed; another one by now is [`Decided::PolicyChanged`]. `None`: of a process
+    /// that only looks.
+    pub(crate) generation: Option<i64>,
     /// The comment's text, salt and salted digest. The text goes to the erasable side table, the digest to the event.
     pub(crate) comment: Option<Comment>,
 }
@@ -104,6 +107,8 @@ pub(crate) struct Withdraw {
     pub(crate) approval: ApprovalId,
     /// `requester` or `operator`.
     pub(crate) by: &'static str,
+    /// As in [`Decide`].
+    pub(crate) generation: Option<i64>,
     /// `management.done` for an operator's withdraw.
     pub(crate) events: Vec<AuditEvent>,
 }
@@ -183,6 +188,9 @@ pub(crate) struct Reconcile {
     pub(crate) end: End,
     pub(crate) outcome: Option<String>,
     pub(crate) by: ReconciledBy,
+    /// The generation under which an operator was allowed to; another one by now changes nothing. `None`: policies are not
+    /// asked.
+    pub(crate) generation: Option<i64>,
     /// `management.done` for an operator.
     pub(crate) events: Vec<AuditEvent>,
 }
@@ -241,6 +249,8 @@ pub(crate) enum Decided {
         state: ApprovalState,
     },
     Missing,
+    /// The active policy set is another one by now.
+    PolicyChanged,
 }
 
 /// What became of [`Begin`].

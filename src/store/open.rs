@@ -1,5 +1,7 @@
 //! Opening: the directory, the file, the schema, the sealing key. Every way to fail names the next step.
 
+mod copies;
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,9 @@ use crate::id::random;
 /// The most bytes that are read of a key's file.
 const MAX_KEY: u64 = 1024;
 
+/// The migration that no two executions with one approval survive.
+const ONE_RUN: i64 = 8;
+
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("src/store/migrations/sqlite");
 
 /// Why the store could not be opened.
@@ -36,6 +41,12 @@ pub(crate) enum OpenError {
     NewerSchema { path: PathBuf, found: i64, known: i64 },
     #[error("`{0}` has another schema than this version made; restore a backup")]
     ChangedSchema(PathBuf),
+    #[error(
+        "two executions of `{0}` began with one approval, so that one of them ran without: nothing was upgraded; find \
+         them (`SELECT approval_id FROM execution GROUP BY approval_id HAVING COUNT(*) > 1`), then restore a backup or \
+         set `approval_id` of the later one to NULL"
+    )]
+    ApprovalUsedTwice(PathBuf),
     #[error("`{0}` is locked by another process; find out which one keeps it, or try again later")]
     Locked(PathBuf),
     #[error("`{0}` cannot be written; give this user the right to write it and its directory")]
@@ -88,6 +99,7 @@ pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, Open
     check_place(path)?;
     let mut lock = FileLock::new(path, Turn::default()).map_err(|it| OpenError::io(path, it))?;
     lock.acquire().await.map_err(|it| OpenError::io(path, it))?;
+    create(path).map_err(|it| OpenError::io(path, it))?;
     let failed = |it| OpenError::database(path, it);
     let mut link = options(path).create_if_missing(true).connect().await.map_err(failed)?;
     let done = set_up(&mut link, path, source).await;
@@ -95,6 +107,21 @@ pub(super) async fn prepare(path: &Path, source: &KeySource) -> Result<Key, Open
     let key = done?;
     closed.map_err(failed)?;
     Ok(key) // the lock goes with its file
+}
+
+/// What nobody else has to read. SQLite gives the files beside it the same mode.
+fn create(path: &Path) -> io::Result<()> {
+    match owners(OpenOptions::new().write(true).create_new(true)).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+/// Readable by its owner only.
+fn owners(file: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(file, 0o600);
+    file
 }
 
 fn check_place(path: &Path) -> Result<(), OpenError> {
@@ -184,7 +211,9 @@ async fn set_up(link: &mut SqliteConnection, path: &Path, source: &KeySource) ->
     }
     // Not `run`: its generic connection would make this future, and that of whoever opens a store, not `Send`.
     MIGRATIONS.run_direct(None, &mut *link, false).await.map_err(|it| migration(path, it))?;
-    find_key(link, path, source).await
+    let key = find_key(link, path, source).await?;
+    copies::seal(link, &key).await.map_err(failed)?;
+    Ok(key)
 }
 
 /// How many tables and indexes there are, and whether one of them is that of our migrations.
@@ -203,9 +232,16 @@ fn migration(path: &Path, error: MigrateError) -> OpenError {
     match error {
         MigrateError::VersionMissing(found) => OpenError::NewerSchema { path: path.to_owned(), found, known },
         MigrateError::VersionMismatch(_) => OpenError::ChangedSchema(path.to_owned()),
+        MigrateError::ExecuteMigration(error, ONE_RUN) if is_duplicate(&error) => {
+            OpenError::ApprovalUsedTwice(path.to_owned())
+        }
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => OpenError::database(path, error),
         other => OpenError::Database { path: path.to_owned(), source: sqlx::Error::Migrate(Box::new(other)) },
     }
+}
+
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
 /// The key, checked against what the database remembers of it.
@@ -276,11 +312,7 @@ fn key_file(path: &Path, may_create: bool) -> Result<Key, OpenError> {
 
 /// On disk before anything is sealed with it.
 fn create_key(path: &Path, text: &str) -> io::Result<()> {
-    let mut create = OpenOptions::new();
-    create.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut create, 0o600);
-    let mut file = create.open(path)?;
+    let mut file = owners(OpenOptions::new().write(true).create_new(true)).open(path)?;
     writeln!(file, "{text}")?;
     file.sync_all()?;
     match path.parent().filter(|it| !it.as_os_str().is_empty()) {

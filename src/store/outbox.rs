@@ -4,6 +4,11 @@
 use super::job::{Answer, Op};
 use super::{Store, StoreError};
 use crate::ApprovalId;
+#[cfg(feature = "cli")]
+use crate::actor::{Actor, ActorKind, Identity};
+use crate::audit::AuditEvent;
+#[cfg(feature = "cli")]
+use crate::audit::{Envelope, EventKind};
 use crate::clock::{Timestamp, micros};
 use crate::topic::{Topic, Topics};
 
@@ -38,9 +43,9 @@ pub(crate) enum Outbox {
     /// The receiver said that it is gone: nobody is told any more.
     Disable { webhook: String },
     /// An operator: dead letters are due again, and the webhooks that they are for are enabled.
-    Revive(Letters),
+    Revive(Letters, Box<AuditEvent>),
     /// An operator: dead letters are forgotten.
-    Drop(Letters),
+    Drop(Letters, Box<AuditEvent>),
 }
 
 /// Some dead letters: of one webhook, one by its id, or all.
@@ -205,14 +210,26 @@ impl Store {
 
     /// How many dead letters are due again.
     #[cfg(feature = "cli")]
-    pub(crate) async fn revive(&self, letters: Letters) -> Result<usize, StoreError> {
-        ask!(self, Op::Outbox(Outbox::Revive(letters)), Answer::Letters)
+    pub(crate) async fn revive(&self, letters: Letters, by: &str) -> Result<usize, StoreError> {
+        let done = self.operators("retry_notifications", by);
+        ask!(self, Op::Outbox(Outbox::Revive(letters, done)), Answer::Letters)
     }
 
     /// How many dead letters are gone.
     #[cfg(feature = "cli")]
-    pub(crate) async fn drop_letters(&self, letters: Letters) -> Result<usize, StoreError> {
-        ask!(self, Op::Outbox(Outbox::Drop(letters)), Answer::Letters)
+    pub(crate) async fn drop_letters(&self, letters: Letters, by: &str) -> Result<usize, StoreError> {
+        let done = self.operators("drop_notifications", by);
+        ask!(self, Op::Outbox(Outbox::Drop(letters, done)), Answer::Letters)
+    }
+
+    /// What an operator did, who sits at the database and is nobody in policies: appended if it was done to anything.
+    #[cfg(feature = "cli")]
+    fn operators(&self, action: &str, by: &str) -> Box<AuditEvent> {
+        let actor = Actor::new(ActorKind::User, by.strip_prefix("cli:").unwrap_or(by)).issuer(by);
+        let kind =
+            EventKind::ManagementDone { action: action.into(), count: None, approval_id: None, execution_id: None };
+        let envelope = Envelope::of(&Identity::new(actor));
+        Box::new(AuditEvent { id: self.shared.ids.event(), at: self.shared.clock.now(), kind, envelope })
     }
 
     /// What waits to be delivered, the oldest first.

@@ -20,7 +20,7 @@ use super::outbox::{Backlog, Pick};
 #[cfg(feature = "cli")]
 use super::record::LetterRow;
 use super::record::{ApprovalRow, DecisionRow, ExecutionRow, SeenColumns, seen_record, unreadable};
-use super::seal::Key;
+use super::seal::{Key, SealError};
 use super::sql::{self, Sql};
 use crate::approval::ApprovalState;
 use crate::clock::{Clock, Timestamp};
@@ -80,6 +80,9 @@ pub(crate) struct Readers {
     pool: SqlitePool,
     clock: Clock,
 }
+
+/// What the copy's files say, its seal, and the name and text of one of them.
+type CopyRow = (String, Option<String>, Option<String>, Option<String>);
 
 /// id, state, retake, lapsed, input hash, given hash, outcome.
 type HolderRow = (String, String, bool, bool, String, String, Option<String>);
@@ -258,14 +261,17 @@ impl Readers {
         Ok(rows.into_iter().next().map(|(hash, generation)| Active { hash, generation }))
     }
 
-    pub(super) async fn copy(&self, hash: &str) -> Result<Option<Vec<(String, String)>>, StoreError> {
+    pub(super) async fn copy(
+        &self,
+        hash: &str,
+        key: &Key,
+    ) -> Result<Option<Result<Vec<(String, String)>, SealError>>, StoreError> {
         let mut link = self.pool.acquire().await.map_err(unavailable)?;
-        let rows: Vec<(String, Option<String>, Option<String>)> =
-            query(&mut link, sql::COPY, self.now(), &values![hash]).await.map_err(unavailable)?;
-        let files = |rows: Vec<(String, Option<String>, Option<String>)>| {
-            rows.into_iter().filter_map(|(_, name, text)| Some((name?, text?))).collect()
-        };
-        Ok((!rows.is_empty()).then(|| files(rows)))
+        let rows: Vec<CopyRow> = query(&mut link, sql::COPY, self.now(), &values![hash]).await.map_err(unavailable)?;
+        let Some((said, seal)) = rows.first().map(|it| (it.0.clone(), it.1.clone())) else { return Ok(None) };
+        let files: Vec<_> = rows.into_iter().filter_map(|(_, _, name, text)| name.zip(text)).collect();
+        let is_sound = seal.is_some_and(|it| it == key.copy(hash, &said, &files));
+        Ok(Some(is_sound.then_some(files).ok_or(SealError)))
     }
 
     pub(crate) async fn copies(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {

@@ -64,6 +64,17 @@ impl Key {
         format!("hmac-sha256:{}", hex(&mac(&key, &[text.as_bytes()])))
     }
 
+    /// HMAC-SHA-256 of a copy of a policy set, in the order of its files' names.
+    pub(super) fn copy(&self, hash: &str, said: &str, files: &[(String, String)]) -> String {
+        let mut files: Vec<&(String, String)> = files.iter().collect();
+        files.sort();
+        let texts = [hash, said].into_iter().chain(files.into_iter().flat_map(|(name, text)| [&**name, &**text]));
+        // With their lengths before them, no two lists of texts are one.
+        let text: Vec<u8> = texts.flat_map(|it| [&it.len().to_be_bytes(), it.as_bytes()].concat()).collect();
+        let key = mac(&self.0, &[b"countersign/policy-copy/v1\n"]);
+        hex(&mac(&key, &[&text]))
+    }
+
     /// What the database remembers of its key, to tell another one at once.
     pub(super) fn check(&self) -> String {
         hex(&mac(&self.0, &[b"countersign/key-check/v1\n"]))
@@ -138,6 +149,27 @@ mod tests {
         assert_ne!(one, key().evidence("t2", "sha256:00"));
         assert_ne!(one, key().evidence("t1", "sha256:01"));
         assert_ne!(one, Key::new([8; 32]).evidence("t1", "sha256:00"));
+    }
+
+    #[test]
+    fn a_copys_seal_depends_on_every_text_and_on_where_it_ends() {
+        let of = |hash: &str, said: &str, files: &[(&str, &str)]| {
+            let files: Vec<_> = files.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
+            key().copy(hash, said, &files)
+        };
+        let all = [
+            of("h", "s", &[("a", "1"), ("b", "2")]),
+            of("H", "s", &[("a", "1"), ("b", "2")]),
+            of("h", "S", &[("a", "1"), ("b", "2")]),
+            of("h", "s", &[("a", "1b"), ("", "2")]),
+            of("h", "s", &[("a", "2"), ("b", "1")]),
+            of("h", "s", &[("a", "1")]),
+            Key::new([8; 32]).copy("h", "s", &[]),
+            of("h", "s", &[]),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(all[0], of("h", "s", &[("b", "2"), ("a", "1")]), "files have no order");
     }
 
     #[test]

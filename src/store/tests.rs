@@ -241,6 +241,14 @@ impl Bench {
         rows
     }
 
+    /// Whoever holds the file changes it.
+    async fn tampers(&self, statements: &'static str) {
+        let options = options(&self.dir.path().join("store.db")).foreign_keys(false);
+        let mut link = sqlx::ConnectOptions::connect(&options).await.unwrap();
+        sqlx::Executor::execute(&mut link, statements).await.unwrap();
+        sqlx::Connection::close(link).await.unwrap();
+    }
+
     /// Types of the events so far, in order.
     async fn trail(&self) -> Vec<String> {
         self.rows::<(String,)>("SELECT type FROM audit_event ORDER BY seq").await.into_iter().map(|it| it.0).collect()
@@ -275,6 +283,7 @@ fn decide(approval: &ApprovalId, person: &str, kind: &str, verdict: Verdict) -> 
         kind: kind.into(),
         verdict,
         via: "cli".into(),
+        generation: None,
         comment: None,
     }
 }

@@ -64,7 +64,7 @@ sorts = true
     DIR/c.toml:15: unknown key `auth.tokens.sha`; did you mean `sha256`?
     DIR/c.toml:19: `auth.tokens.sha256`: invalid type: integer `7`, expected a text in quotes; correct the value
     DIR/c.toml:21: `auth.tokens.kind`: unknown word; there are `user`, `service`, `automation`, `anonymous`
-    DIR/c.toml:23: unknown key `nonsense`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`, `telemetry`
+    DIR/c.toml:23: unknown key `nonsense`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`, `telemetry`, `process`
     "#);
 }
 
@@ -98,7 +98,7 @@ fn variables_are_told_by_their_names() {
     COUNTERSIGN_HTTP__LISTN: unknown key `http.listn`; did you mean `COUNTERSIGN_HTTP__LISTEN`?
     COUNTERSIGN_HTTP__MAX_CALLS: `http.max_calls`: invalid type: string, expected a whole number, not below 0; correct the value
     COUNTERSIGN_LOG__FORMAT: `log.format`: unknown word; there are `text`, `json`
-    COUNTERSIGN_WHATEVER: unknown key `whatever`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`, `telemetry`
+    COUNTERSIGN_WHATEVER: unknown key `whatever`; there are `database`, `policies`, `http`, `auth`, `audit`, `capabilities`, `notifications`, `log`, `metrics`, `telemetry`, `process`
     "#);
 }
 
@@ -280,4 +280,16 @@ fn whatever_is_in_the_file_has_an_answer() {
         Ok(())
     });
     checked.unwrap();
+}
+
+#[test]
+fn a_lease_and_a_sweep_have_their_bounds_and_their_defaults() {
+    let config = read(None, &[]).unwrap();
+    assert_eq!((config.process.lease.as_secs(), config.process.sweep.as_secs()), (30, 5));
+    let config = read(None, &[("COUNTERSIGN_PROCESS__LEASE", "3s"), ("COUNTERSIGN_PROCESS__SWEEP", "500ms")]).unwrap();
+    assert_eq!((config.process.lease.as_secs(), config.process.sweep.as_millis()), (3, 500));
+    insta::assert_snapshot!(told("[process]\nlease = \"1s\"\nsweep = \"1h\"\n", &[]), @r"
+    process.lease: it is out of bounds; choose 3s to 10m
+    process.sweep: it is out of bounds; choose 500ms to 10m
+    ");
 }

@@ -94,9 +94,11 @@ fn whoever_else_could_read_or_change_what_decides_is_told() {
     chmod(&shell, "countersign.toml", 0o666);
     chmod(&shell, "policies", 0o777);
     chmod(&shell, "countersign.db.key", 0o644);
+    chmod(&shell, "countersign.db", 0o640);
     insta::assert_snapshot!(found(&shell, &[]), @r#"
     configuration problem: others can change `countersign.toml`, and with it give themselves every right; chmod go-w 'countersign.toml'
     policies problem: others can change `policies`, and with it give themselves every right; chmod go-w 'policies'
+    database note: others can read `countersign.db`: who asked for what, and every comment; chmod 600 'countersign.db'
     sealing key problem: others can read the sealing key `countersign.db.key`; `chmod 600` it, and think about who has
     "#);
 }
@@ -134,16 +136,23 @@ fn policies_that_do_not_load_are_told() {
     insta::assert_snapshot!(found(&shell, &[]), @r#"policies problem: extra.cedar:2:30: unrecognized action `Action::"orders.refnd"` (policy `typo`); did you mean `Action::"orders.refund"`?"#);
 }
 
+/// The key of RFC 8037, appendix A.2.
+const KEY: &str =
+    r#"{"kty":"OKP","crv":"Ed25519","kid":"1","use":"sig","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+
 /// An issuer whose clock shows this date. It has one key, and answers as long as the process lives.
 fn issuer(date: String) -> String {
+    issuer_with(date, KEY)
+}
+
+fn issuer_with(date: String, keys: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/keys", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
-            // The key of RFC 8037, appendix A.2.
-            let body = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","use":"sig","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+            let body = format!(r#"{{"keys":[{keys}]}}"#);
             let head = "Content-Type: application/json\r\nConnection: close\r\n";
             let _ =
                 write!(stream, "HTTP/1.1 200 OK\r\nDate: {date}\r\n{head}Content-Length: {}\r\n\r\n{body}", body.len());
@@ -181,6 +190,50 @@ fn an_issuer_is_asked_and_its_clock_compared() {
         told.starts_with("issuer problem: https://login.example: no keys: the issuer cannot be reached: "),
         "{told}"
     );
+}
+
+#[test]
+fn an_issuer_that_answers_without_a_usable_key_is_told() {
+    let shell = Shell::new();
+    let now = String::from_utf8(std::process::Command::new("date").arg("-Ru").output().unwrap().stdout).unwrap();
+    // It answers, and its only key is for another algorithm than the one that is allowed.
+    with_issuer(&shell, &issuer_with(now.trim().to_owned(), r#"{"kty":"oct","kid":"1","k":"AAAA"}"#));
+    insta::assert_snapshot!(found(&shell, &[]), @"issuer problem: https://login.example: none of its keys is usable; have it publish a signing key of one of `algorithms`");
+}
+
+#[cfg(feature = "otel")]
+#[test]
+fn a_collector_is_asked_and_its_settings_are_checked() {
+    let shell = Shell::new();
+    let write = |endpoint: &str| shell.write("countersign.toml", &format!("[telemetry]\nendpoint = \"{endpoint}\"\n"));
+    let of = || {
+        let found = found(&shell, &[]);
+        found.lines().filter(|it| it.starts_with("collector")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    write(&issuer(String::new()));
+    assert_eq!(of(), [""; 0]);
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    write(&format!("http://{gone}"));
+    let told = of();
+    assert!(
+        told[0].starts_with(&format!("collector note: http://{gone} does not answer, and spans are dropped: ")),
+        "{told:?}"
+    );
+    assert!(told[0].ends_with("; see to the network, or correct `telemetry.endpoint`"), "{told:?}");
+    write("collector:4318");
+    insta::assert_snapshot!(of().join("\n"), @"collector problem: telemetry.endpoint: is no address of an HTTP server; write `https://collector.example`, or `http://localhost:4318`");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_database_is_nobody_elses_to_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let shell = sound();
+    for file in ["countersign.db", "countersign.db.key"] {
+        let mode = std::fs::metadata(shell.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
 }
 
 #[test]

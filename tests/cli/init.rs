@@ -76,7 +76,7 @@ fn its_comments_are_keys_that_there_are() {
     let is_toml = |it: &str| it.starts_with('[') || it.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
     let commented = text.lines().filter_map(|it| it.strip_prefix("# ")).filter(|it| is_toml(it));
     let (own, rest): (Vec<&str>, Vec<&str>) = commented.partition(|it| it.starts_with("hosts"));
-    assert!((own.len(), rest.len()) == (1, 13), "{own:?} {rest:?}");
+    assert!((own.len(), rest.len()) == (1, 16), "{own:?} {rest:?}");
     let shell = Shell::new();
     shell.write("c.toml", &format!("[http]\n{}\n{}\n", own.join("\n"), rest.join("\n")));
     let read = countersign::config::Config::read(Some(&shell.path().join("c.toml")), []);

@@ -61,6 +61,17 @@ async fn what_was_given_up_is_listed_retried_and_dropped() {
     let due = shell.run(&["notifications", "list", "--json", "--db", "sqlite:told.db"]).json();
     assert_eq!((&due[0]["state"], &due[0]["attempts"], due[1].is_null()), (&json!("due"), &json!(0), true));
     assert_eq!(dead(&shell), [Value::Null; 0]);
+    assert_eq!(shell.run(&["notifications", "drop", "--all", "--db", "sqlite:told.db"]).code, 0, "there is nothing");
+    let listed = shell.run(&["audit", "list", "--type", "management.done", "--json", "--db", "sqlite:told.db"]).json();
+    let done: Vec<_> =
+        listed.as_array().unwrap().iter().map(|it| (&it["data"]["action"], &it["data"]["count"])).collect();
+    let mut expected = [("drop_notifications", 1), ("retry_notifications", 1)].map(|it| (json!(it.0), json!(it.1)));
+    if done[0].0 == "retry_notifications" {
+        expected.reverse(); // the latest first
+    }
+    assert_eq!(done, expected.iter().map(|it| (&it.0, &it.1)).collect::<Vec<_>>());
+    let issuer = listed[0]["actor"]["issuer"].as_str().unwrap();
+    assert_eq!(issuer, format!("cli:{}", listed[0]["actor"]["id"].as_str().unwrap()), "who sat there");
 }
 
 #[test]

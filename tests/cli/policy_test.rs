@@ -161,3 +161,21 @@ fn a_suite_that_would_pass_over_something_does_not_pass() {
     shell.write("p/a.cedar", "permit (principal, action, resource)");
     assert_eq!(shell.run(&["policy", "test", "p"]).code, 3);
 }
+
+#[test]
+fn a_report_replaces_a_report_and_nothing_else() {
+    let shell = shell(&[("a.yaml", MIXED)]);
+    let policies = std::fs::read_to_string(shell.path().join("p/tests/a.yaml")).unwrap();
+    let refused = shell.run(&["policy", "test", "p", "--junit", "p/tests/a.yaml"]);
+    assert_eq!(refused.code, 5);
+    insta::assert_snapshot!(refused.err, @r"
+    error: `p/tests/a.yaml` is there, and no report that this command could replace
+      next: name another file, or remove that one: `--junit report.xml`
+    ");
+    assert_eq!(std::fs::read_to_string(shell.path().join("p/tests/a.yaml")).unwrap(), policies);
+    shell.write("empty.xml", "");
+    for file in ["new.xml", "new.xml", "empty.xml"] {
+        assert_eq!(shell.run(&["policy", "test", "p", "--junit", file]).code, 1, "{file}");
+        assert!(std::fs::read_to_string(shell.path().join(file)).unwrap().contains("<testsuites"), "{file}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::harness::{Request, TestServer};
+use super::harness::{Request, TestServer, refund};
 
 #[tokio::test]
 async fn a_decision_is_one_clear_word_or_nothing_happens() {
@@ -139,4 +139,39 @@ async fn apr_4_a_token_that_is_no_persons_decides_nothing() {
     let answer =
         server.post("demo-priya", &format!("/v1/approvals/{id}/decision"), &json!({"decision": "approve"})).await;
     assert_eq!((answer.status, answer.code()), (403, "APPROVER_NOT_ELIGIBLE".into()));
+}
+
+#[tokio::test]
+async fn approvals_are_listed_page_by_page_and_what_is_hidden_is_no_place_to_go_on_from() {
+    let server = TestServer::new().await;
+    let ask = async |who: &str, cents: u32| {
+        let answer = server.invoke(who, "orders.refund", &refund(cents)).await;
+        answer.json()["approval"]["id"].as_str().unwrap().to_owned()
+    };
+    let mut filed = Vec::new();
+    for n in 0..5 {
+        filed.push(ask("demo-dana", 64_900 + n).await);
+        ask("demo-omar", 64_900 + n).await;
+    }
+    let (mut seen, mut lengths, mut after) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let page = server.get("demo-priya", &format!("/v1/approvals?status=pending&limit=2{after}")).await.json();
+        let ids: Vec<_> = page["approvals"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+        lengths.push(ids.len());
+        seen.extend(ids);
+        let Some(next) = page["next"].as_str() else { break };
+        assert_eq!(seen.last().unwrap(), next);
+        after = format!("&after={next}");
+    }
+    assert_eq!((seen, lengths), (filed.iter().map(|it| json!(it)).collect(), vec![2, 2, 1]));
+    let hidden = ask("demo-omar", 64_999).await;
+    for odd in
+        [format!("after={hidden}"), "after=apr-999".into(), "after=".into(), "limit=0".into(), "limit=201".into()]
+    {
+        let answer = server.get("demo-priya", &format!("/v1/approvals?{odd}")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (422, "INPUT_INVALID"), "{odd}");
+    }
+    let [one, other] = [hidden.as_str(), "apr-999"].map(|it| format!("/v1/approvals?after={it}"));
+    let (one, other) = (server.get("demo-priya", &one).await.json(), server.get("demo-priya", &other).await.json());
+    assert_eq!(one, other, "hidden looks as if it were not there");
 }

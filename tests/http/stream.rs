@@ -1,12 +1,14 @@
 //! Streams: what they show, how they are resumed, and what ends them.
 
+use std::path::Path;
 use std::time::Duration;
 
-use countersign::PolicySource;
 use countersign::demo::{self, POLICIES};
+use countersign::testing::Place;
+use countersign::{PolicySource, Surface};
 use serde_json::{Value, json};
 
-use super::harness::{Request, TestServer, Wire, refund};
+use super::harness::{Request, TestServer, Wire, demo_app, demo_tokens, refund};
 
 const EVENTS: &str = "/v1/audit/events/stream";
 const APPROVALS: &str = "/v1/approvals/stream";
@@ -149,6 +151,54 @@ async fn a_stream_ends_when_its_reader_may_read_no_more() {
         assert_eq!(frame.data, Value::Null, "nothing is shown any more");
     }
     assert_eq!(server.get("demo-priya", EVENTS).await.status, 403);
+}
+
+/// A server at which Priya's token ends 20 s after it opened.
+async fn with_a_token_that_ends() -> TestServer {
+    let app = demo_app(demo::builder(), &Place::new().unwrap()).await;
+    let mut tokens = demo_tokens();
+    tokens[1]["expires"] = json!(app.clock().now().plus(Duration::from_secs(20)));
+    let auth = app.auth(&serde_json::from_value(json!({ "tokens": tokens })).unwrap(), Path::new(".")).await.unwrap();
+    let gateway = app.gateway();
+    TestServer::over(app, gateway, auth, Surface::Http, |_| {}).await
+}
+
+#[tokio::test]
+async fn a_stream_shows_nothing_that_happens_after_its_token_ended() {
+    for path in [EVENTS, APPROVALS] {
+        let server = with_a_token_that_ends().await;
+        let mut reader = Reader::of(&server, "demo-priya", path).await;
+        reader.frame().await.unwrap();
+        let before = server.ask().await;
+        while !reader.frame().await.unwrap().data.to_string().contains(&before) {}
+        server.app.clock().advance(Duration::from_secs(20));
+        let after = server.invoke("demo-dana", "orders.refund", &refund(64_901)).await.json();
+        let after = after["approval"]["id"].as_str().unwrap();
+        while let Some(frame) = reader.frame().await {
+            assert!(!frame.data.to_string().contains(after), "{frame:?}");
+        }
+        assert_eq!(server.get("demo-priya", path).await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_on_which_nothing_happens_ends_at_the_first_heartbeat_after_its_token_ended() {
+    let server = with_a_token_that_ends().await;
+    let mut readers =
+        [Reader::of(&server, "demo-priya", EVENTS).await, Reader::of(&server, "demo-priya", APPROVALS).await];
+    for reader in &mut readers {
+        reader.frame().await.unwrap();
+    }
+    server.app.clock().advance(HEARTBEAT); // 15 s: the token is good
+    for reader in &mut readers {
+        assert_eq!(reader.frame().await.unwrap().data, Value::Null);
+    }
+    server.app.clock().advance(HEARTBEAT); // 30 s
+    for reader in &mut readers {
+        assert_eq!(reader.frame().await, None, "there is no last event");
+    }
+    let answer = server.get("demo-priya", EVENTS).await;
+    assert_eq!((answer.status, answer.code().as_str()), (401, "UNAUTHENTICATED"));
 }
 
 #[tokio::test]

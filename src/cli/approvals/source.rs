@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::json;
 
 use super::super::actors::identity;
@@ -14,9 +13,13 @@ use super::super::place::Where;
 use super::super::remote::{Asked, Server};
 use super::super::user::issuer;
 use crate::builder::Role;
+use crate::deciding::PAGE;
 use crate::rejection::Rejection;
 use crate::store::StoreError;
-use crate::{ApprovalState, ApprovalView, Approvals, Decided, Error, ErrorCode, Verdict};
+use crate::{ApprovalPage, ApprovalState, ApprovalView, Approvals, Decided, Error, ErrorCode, Verdict};
+
+/// The most pages of a listing that are looked through for the latest.
+const MAX_PAGES: usize = 250;
 
 /// Where approvals are.
 pub(super) enum Source {
@@ -82,10 +85,16 @@ impl Source {
             Self::Operator(session) => {
                 return Ok(operators_list(session, status, before, limit).await.map_err(unreadable));
             }
-            Self::Actor(_, approvals) => approvals.list(status).await,
+            Self::Actor(_, approvals) => {
+                all(async |after| Ok(approvals.page(status, after.as_deref(), PAGE).await)).await?
+            }
             Self::Server(server) => {
                 let status = status.map(|it| it.as_str().to_owned());
-                server.get::<Listing>(&["v1", "approvals"], &[("status", status)]).await?.map(|it| it.approvals)
+                let page = async |after| {
+                    let query = [("status", status.clone()), ("after", after)];
+                    server.get::<ApprovalPage>(&["v1", "approvals"], &query).await
+                };
+                all(page).await?
             }
         };
         Ok(all.map(|all| latest(all, before, limit)))
@@ -131,10 +140,22 @@ impl Source {
     }
 }
 
-/// What a server answers.
-#[derive(Deserialize)]
-struct Listing {
-    approvals: Vec<ApprovalView>,
+/// Every page, in the order of filing: the latest are at the end.
+async fn all(
+    page: impl AsyncFn(Option<String>) -> Result<Asked<ApprovalPage>, Failure>,
+) -> Result<Asked<Vec<ApprovalView>>, Failure> {
+    let (mut all, mut after) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let ApprovalPage { approvals, next } = match page(after).await? {
+            Ok(page) => page,
+            Err(error) => return Ok(Err(error)),
+        };
+        all.extend(approvals);
+        let Some(next) = next else { return Ok(Ok(all)) };
+        after = Some(next.to_string());
+    }
+    let cause = format!("there are more than {} requests", MAX_PAGES * PAGE);
+    Err(Failure::could_not_run(cause, "ask for those that stand somewhere: `--status pending`"))
 }
 
 /// The operator has the database anyway, and sees every tenant's.

@@ -71,6 +71,7 @@ fn gist(kind: &EventKind) -> String {
         EventKind::Interrupted { by, .. } => format!("by {by}"),
         EventKind::Reconciled { applied, .. } => (if *applied { "applied" } else { "NOT applied" }).into(),
         EventKind::ManagementDenied { action, code, .. } => format!("{action}: {code}"),
+        EventKind::ManagementDone { action, count: Some(count), .. } => format!("{action} ({count})"),
         EventKind::ManagementDone { action, .. } => action.clone(),
         EventKind::PolicyLoaded { files, .. } => format!("{files} files, see `policy history`"),
         EventKind::PolicyRefused { problems, .. } => format!("{problems} problems"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::files::read_by_others;
 use super::finding::Finding;
 use crate::Problem;
 use crate::clock::Timestamp;
@@ -71,6 +72,7 @@ fn absent(path: &Path, directory: &Path) -> Finding {
 fn report(path: &Path, it: Examined, findings: &mut Vec<Finding>) {
     let Examined { writable, key, journal, schema: (found, known), log_bytes, latest: _ } = it;
     let shown = path.display();
+    findings.extend(read_by_others("database", path));
     findings.push(match writable {
         Ok(()) => Finding::good("database", format!("`{shown}` can be read and written")),
         Err(error) => of_open(error),

@@ -26,6 +26,15 @@ fn changed_by_others(check: &'static str, path: &Path) -> Option<Finding> {
     })
 }
 
+/// What the records hold is nobody else's to read.
+pub(super) fn read_by_others(check: &'static str, path: &Path) -> Option<Finding> {
+    let shown = path.display();
+    (mode(path)? & 0o044 != 0).then(|| {
+        let what = format!("others can read `{shown}`: who asked for what, and every comment");
+        Finding::note(check, what, format!("chmod 600 '{shown}'"))
+    })
+}
+
 /// Whether every secret that the configuration refers to is there, and nobody else's to read.
 fn secrets(config: &Config, findings: &mut Vec<Finding>) {
     for (key, secret) in config.secrets() {

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::finding::Finding;
+use crate::Problem;
 use crate::auth::IssuerKeys;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
@@ -62,6 +63,36 @@ pub(super) async fn clocks(config: &Config, latest: Option<Timestamp>, findings:
             findings.extend(clock_of(&it.issuer, url).await);
         }
     }
+}
+
+/// Whether spans could be sent. A server does without: what its collector does not take is dropped.
+pub(super) async fn collector(config: &Config, findings: &mut Vec<Finding>) {
+    let Some(endpoint) = &config.telemetry.endpoint else { return };
+    if let Err(problems) = usable(config) {
+        return findings.extend(problems.into_iter().map(|it| Finding::problem("collector", it)));
+    }
+    let answer = match outbound::client(PATIENCE) {
+        Ok(client) => client.get(endpoint).send().await,
+        Err(error) => Err(error),
+    };
+    findings.push(match answer {
+        Ok(_) => Finding::good("collector", format!("{endpoint} answers")), // a GET is no span: whatever it says to that
+        Err(error) => {
+            let what = format!("{endpoint} does not answer, and spans are dropped: {}", error.without_url());
+            Finding::note("collector", what, "see to the network, or correct `telemetry.endpoint`")
+        }
+    });
+}
+
+#[cfg(feature = "otel")]
+fn usable(config: &Config) -> Result<(), Vec<Problem>> {
+    crate::telemetry::otlp(&config.telemetry, config.base(), &super::super::settings::variable).map(drop)
+}
+
+#[cfg(not(feature = "otel"))]
+fn usable(_: &Config) -> Result<(), Vec<Problem>> {
+    let next = "build with `--features otel`, or remove it";
+    Err(vec![Problem::new("telemetry.endpoint", "cannot be used: this build sends no spans", next)])
 }
 
 /// Asks an issuer for its keys, for the sake of the answer's date. Whether it answers is told by [`keys`].

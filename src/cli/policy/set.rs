@@ -46,6 +46,10 @@ async fn copy(name: &str, session: &Session) -> Result<PolicySource, Failure> {
     let what = match session.core().copy_called(name).await.map_err(|it| Failure::of_trail(&it))? {
         Called::One(source) => return Ok(source),
         Called::None => format!("no directory and no kept policy set is called `{name}`"),
+        Called::Altered => {
+            let what = format!("the kept policy set `{name}` is not as it was written: somebody changed the database");
+            return Err(Failure::could_not_run(what, "find out who changed the database; name another set"));
+        }
         Called::Several => format!("several kept policy sets are called `{name}..`"),
     };
     Err(Failure::could_not_run(what, next))

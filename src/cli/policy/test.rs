@@ -1,6 +1,7 @@
 //! `policy test`: the cases beside the policies.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::json;
@@ -16,6 +17,9 @@ use crate::demo;
 use crate::policy::SourceFile;
 use crate::workbench::{CaseResult, Coverage, Report, Suite, files as files_beside, junit};
 
+/// Where a report of `JUnit` says that it is one: within so many bytes.
+const HEAD: u64 = 4096;
+
 pub(super) fn run(args: &Test) -> Result<Answer, Failure> {
     let world = world(registry()?, &[])?;
     let set = loaded(args.dir.as_deref(), &world.registry)?;
@@ -23,12 +27,27 @@ pub(super) fn run(args: &Test) -> Result<Answer, Failure> {
     let suite = Suite::read(&files, &world, &set).map_err(Failure::of_cases)?;
     let report = suite.run(&set);
     if let Some(path) = &args.junit {
+        if !may_replace(path) {
+            let cause = format!("`{}` is there, and no report that this command could replace", path.display());
+            return Err(Failure::could_not_run(cause, "name another file, or remove that one: `--junit report.xml`"));
+        }
         std::fs::write(path, junit(&report)).map_err(|error| {
             let cause = format!("the report `{}` cannot be written: {error}", path.display());
             Failure::could_not_run(cause, "name a file in a directory that exists: `--junit report.xml`")
         })?;
     }
     Ok(answer(&report))
+}
+
+/// Whether nothing is lost: nothing is there, nothing is in it, or a report is. A device or a pipe holds nothing.
+fn may_replace(path: &Path) -> bool {
+    if !std::fs::metadata(path).is_ok_and(|it| it.is_file()) {
+        return true;
+    }
+    let mut head = Vec::new();
+    let is_read = std::fs::File::open(path).and_then(|it| it.take(HEAD).read_to_end(&mut head)).is_ok();
+    let head = String::from_utf8_lossy(&head);
+    is_read && (head.is_empty() || (head.trim_start().starts_with('<') && head.contains("<testsuite")))
 }
 
 /// The cases of a directory, or the demo's own.

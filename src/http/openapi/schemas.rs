@@ -67,6 +67,9 @@ fn list(member: &str, of: &str) -> Value {
 fn answers() -> Vec<(&'static str, Value)> {
     let codes: Vec<_> =
         ErrorCode::ALL.iter().map(|it| it.as_str()).chain(Transport::ALL.map(Transport::as_str)).collect();
+    let mut approvals = list("approvals", "ApprovalView");
+    approvals["properties"]["next"] =
+        json!({"description": "What the next page begins behind; absent at the end.", "type": "string"});
     let execution = json!({"allOf": [reference("ExecutionView")], "properties": {
         "output": {"description": "Redacted as today; absent if there is none, or it may not be seen today."},
     }});
@@ -94,7 +97,7 @@ fn answers() -> Vec<(&'static str, Value)> {
         ("Problem", problem(&codes)),
         ("PolicyProblems", problems),
         ("Capabilities", list("capabilities", "Descriptor")),
-        ("Approvals", list("approvals", "ApprovalView")),
+        ("Approvals", approvals),
         ("Execution", execution),
         ("Explanation", explanation),
         (

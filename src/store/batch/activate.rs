@@ -1,7 +1,7 @@
 //! The active policy set: one row that every process follows, and copies of what it names.
 
 use super::super::db::row;
-use super::super::job::{Answer, Op, Ready};
+use super::super::job::{Activating, Answer, Op};
 use super::super::op::{Activate, Activated, Active};
 use super::super::sql;
 use super::Batch;
@@ -17,8 +17,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    async fn activate_one(&mut self, at: usize, op: &Ready<Activate>) -> Result<Activated, sqlx::Error> {
-        let it = &op.what;
+    async fn activate_one(&mut self, at: usize, op: &Activating) -> Result<Activated, sqlx::Error> {
+        let it = &op.activate.what;
         let head = self.conn.all::<(Option<String>, i64)>(sql::BEHIND_HEAD, &[]).await?;
         let (previous, generation) = head.into_iter().next().ok_or(sqlx::Error::RowNotFound)?;
         let overtaken = it.under.is_some_and(|under| under != generation);
@@ -32,12 +32,12 @@ impl Batch<'_> {
         }
         let changed = previous.as_ref() != Some(&it.hash);
         let generation = generation + i64::from(changed);
-        self.copy(it, generation).await?;
+        self.copy(it, &op.seal, generation).await?;
         if changed {
             self.conn.all::<(i64,)>(sql::ACTIVATE, &[row![&it.hash]]).await?;
             self.loaded(at, it, previous, generation);
         }
-        self.keep(at, &op.events);
+        self.keep(at, &op.activate.events);
         Ok(Activated::Done { generation, changed })
     }
 
@@ -53,10 +53,10 @@ impl Batch<'_> {
     }
 
     /// Once for each hash: what differs in layout and comments only is the same set.
-    async fn copy(&mut self, it: &Activate, generation: i64) -> Result<(), sqlx::Error> {
+    async fn copy(&mut self, it: &Activate, seal: &str, generation: i64) -> Result<(), sqlx::Error> {
         let hash = &it.hash;
         if self.conn.all::<(String,)>(sql::COPY_SAYS, &[row![hash]]).await?.is_empty() {
-            self.conn.run(sql::INSERT_COPY, &[row![hash, &it.said, generation]]).await?;
+            self.conn.run(sql::INSERT_COPY, &[row![hash, &it.said, generation, seal]]).await?;
             let files: Vec<_> = it.files.iter().map(|(name, text)| row![hash, name, text]).collect();
             self.conn.run(sql::INSERT_COPIED, &files).await?;
         } else {

@@ -60,10 +60,25 @@ impl<'a> Batch<'a> {
         let again: Begins<'a> =
             losers.iter().filter(|(_, it)| slot(it).is_some_and(|it| freed.contains(it))).copied().collect();
         self.claim(&again, fences).await?;
+        let (taken, rest): (Begins<'a>, Begins<'a>) =
+            losers.iter().partition(|(_, it)| slot(it).and_then(|it| holders.get(it)).is_some_and(|it| !it.3));
+        for (i, _) in taken {
+            self.answer(i, Answer::Began(Began::KeyTaken));
+        }
+        let rest: Begins<'a> = rest.into_iter().filter(|(_, it)| !holds(fences, it)).collect();
+        self.refuse_used(&rest).await // else: vanished, or of an instance that is dead
+    }
+
+    /// Whoever lost an approval: an execution names it already, even if the approval's own row was set back (APR-10).
+    async fn refuse_used(&mut self, losers: &Begins<'a>) -> Result<(), sqlx::Error> {
+        let rows: Vec<_> = losers.iter().filter_map(|(_, it)| Some(row![it.what.approval.as_ref()?])).collect();
+        let used = self.conn.all::<(String, String)>(sql::BEGUN_WITH, &rows).await?;
+        let used: HashMap<String, String> = used.into_iter().collect();
         for (i, it) in losers {
-            if slot(it).and_then(|it| holders.get(it)).is_some_and(|it| !it.3) {
-                self.answer(*i, Answer::Began(Began::KeyTaken));
-            } // else: claimed just now, or vanished, or of an instance that is dead
+            if let Some(by) = it.what.approval.as_ref().and_then(|it| used.get(&**it)) {
+                let (state, consumed_by) = (Some(ApprovalState::Consumed), Some(by.clone().into()));
+                self.answer(*i, Answer::Began(Began::ApprovalRefused { state, consumed_by }));
+            }
         }
         Ok(())
     }

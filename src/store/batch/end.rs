@@ -43,7 +43,8 @@ impl<'a> Batch<'a> {
         let settled = self.finish_late(&late).await?;
         let ended = first.iter().chain(late.iter().filter(|it| settled.contains(&*it.1.finish.what.execution)));
         let back: Vec<_> = ended.filter(|it| it.1.unbegun).map(|it| row![&it.1.finish.what.execution]).collect();
-        self.conn.run(sql::GIVE_BACK, &back).await
+        self.conn.run(sql::GIVE_BACK, &back).await?;
+        self.conn.run(sql::FORGET_APPROVAL, &back).await
     }
 
     /// Whatever an earlier, uncertain COMMIT did store is not stored again (EXE-8).

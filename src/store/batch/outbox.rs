@@ -7,6 +7,7 @@ use super::super::job::{Answer, Op};
 use super::super::outbox::{Due, Fate, Letters, Outbox, Settlement, Subscriber};
 use super::super::sql;
 use super::Batch;
+use crate::audit::{AuditEvent, EventKind};
 use crate::clock::Timestamp;
 use crate::topic::Topic;
 
@@ -15,6 +16,10 @@ const WARN_US: i64 = 3_600_000_000;
 
 /// How long a dead letter is kept: 30 days.
 const KEEP_DEAD_US: i64 = 30 * 24 * 3_600_000_000;
+
+/// The most letters of one webhook that are due: further ones are dead. And the most that are dead, of all webhooks: the
+/// oldest beyond that go.
+const MOST: i64 = 100_000;
 
 /// Something that others may want to know.
 pub(super) struct Telling {
@@ -47,7 +52,10 @@ impl Batch<'_> {
         let tellings = std::mem::take(&mut self.tellings);
         let rows: Vec<_> = tellings
             .iter()
-            .map(|it| row![&it.id, it.topic.as_str(), &it.tenant, it.execution.as_deref(), it.approval.as_deref()])
+            .map(|it| {
+                let (execution, approval) = (it.execution.as_deref(), it.approval.as_deref());
+                row![&it.id, it.topic.as_str(), &it.tenant, execution, approval, MOST]
+            })
             .collect();
         self.wrote |= !rows.is_empty();
         self.conn.run(sql::TELL, &rows).await
@@ -65,7 +73,8 @@ impl Batch<'_> {
             }
         }
         let erased = self.conn.all::<(String,)>(sql::ERASE_DEAD, &[row![KEEP_DEAD_US]]).await?.len();
-        Ok(erased.max(warned))
+        let surplus = self.conn.all::<(String,)>(sql::ERASE_SURPLUS, &[row![MOST]]).await?.len();
+        Ok(erased.max(surplus).max(warned))
     }
 
     pub(super) async fn outbox(&mut self) -> Result<(), sqlx::Error> {
@@ -78,10 +87,14 @@ impl Batch<'_> {
                     self.conn.run(sql::DISABLE, &[row![webhook]]).await?;
                     self.subscriptions_changed().await?
                 }
-                Outbox::Revive(letters) => self.revive(letters).await?,
-                Outbox::Drop(Letters { id, webhook }) => {
+                Outbox::Revive(letters, done) => {
+                    let count = self.revive(letters).await?;
+                    self.done(at, done, count)
+                }
+                Outbox::Drop(Letters { id, webhook }, done) => {
                     let rows = [row![id.as_deref(), webhook.as_deref()]];
-                    Answer::Letters(self.conn.all::<(String,)>(sql::DROP_DEAD, &rows).await?.len())
+                    let count = self.conn.all::<(String,)>(sql::DROP_DEAD, &rows).await?.len();
+                    self.done(at, done, count)
                 }
             };
             self.answer(at, answer);
@@ -141,7 +154,19 @@ impl Batch<'_> {
         Ok(Answer::Done)
     }
 
-    async fn revive(&mut self, letters: &Letters) -> Result<Answer, sqlx::Error> {
+    /// What was done to nothing leaves no trace.
+    fn done(&mut self, at: usize, done: &AuditEvent, letters: usize) -> Answer {
+        let mut event = done.clone();
+        if let EventKind::ManagementDone { count, .. } = &mut event.kind
+            && letters > 0
+        {
+            *count = Some(letters);
+            self.events.push((at, event.into_row()));
+        }
+        Answer::Letters(letters)
+    }
+
+    async fn revive(&mut self, letters: &Letters) -> Result<usize, sqlx::Error> {
         let rows = [row![letters.id.as_deref(), letters.webhook.as_deref()]];
         let revived = self.conn.all::<(String,)>(sql::REVIVE, &rows).await?;
         let webhooks: BTreeSet<&String> = revived.iter().map(|it| &it.0).collect();
@@ -151,7 +176,7 @@ impl Batch<'_> {
             self.subscriptions_changed().await?;
             self.wrote = true;
         }
-        Ok(Answer::Letters(revived.len()))
+        Ok(revived.len())
     }
 }
 

@@ -3,8 +3,8 @@
 use super::{Sql, lapsed};
 
 /// id, tenant, capability, requester, slot, input hash, given hash, instance, retake, ttl, approval, input, agent,
-/// envelope. The unique index on `slot` decides who holds a key (IDM-4); whoever lost is missing from the answer, and
-/// so is an operation of an instance that was declared dead. No conflict target: on PostgreSQL one would let a second
+/// envelope. The unique index on `slot` decides who holds a key (IDM-4), that on the approval who may use it (APR-10);
+/// whoever lost is missing from the answer, and so is an operation of an instance that was declared dead. No conflict target: on PostgreSQL one would let a second
 /// unique index over the same rows raise an error instead.
 pub(crate) const CLAIM: Sql = Sql {
     columns: "ttttttttbitttt",
@@ -16,6 +16,22 @@ pub(crate) const CLAIM: Sql = Sql {
            'running', TRUE, v.column8, v.column9, v.column10, v.column11, v.column12, v.column13, v.column14, {now}
     FROM {rows} WHERE EXISTS (SELECT 1 FROM instance i WHERE i.id = v.column8 AND NOT i.dead)
     ON CONFLICT DO NOTHING RETURNING id, fence",
+};
+
+/// approval -> the execution that began with it, whatever the approval's own row says (APR-10).
+pub(crate) const BEGUN_WITH: Sql = Sql {
+    columns: "t",
+    text: "
+    SELECT e.approval_id, e.id FROM {rows} CROSS JOIN execution e WHERE e.approval_id = v.column1",
+};
+
+/// execution: one that gave its approval back does not name it any more.
+pub(crate) const FORGET_APPROVAL: Sql = Sql {
+    columns: "t",
+    text: "
+    UPDATE execution SET approval_id = NULL
+    FROM {rows} WHERE execution.id = v.column1 AND execution.approval_id IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM approval a WHERE a.consumed_by = execution.id)",
 };
 
 /// slot -> its current row: id, instance, whether it gives way (freed, or settled and past its time: IDM-6), whether

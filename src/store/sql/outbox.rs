@@ -10,13 +10,20 @@ pub(crate) const SUBSCRIBED: Sql = Sql {
     LEFT JOIN subscription s ON TRUE LEFT JOIN webhook w ON w.name = s.webhook",
 };
 
-/// event, topic, tenant, execution, approval: a row for each webhook that wants it.
+/// event, topic, tenant, execution, approval, how many may be due: a row for each webhook that wants it; a dead one, if so
+/// many are due already. Looks at no more of them than there are, and at no more than that.
 pub(crate) const TELL: Sql = Sql {
-    columns: "ttttt",
+    columns: "ttttti",
     text: "
-    INSERT INTO outbox (event, webhook, topic, tenant, execution, approval, created_at, state, attempts, next_at)
-    SELECT v.column1, w.name, v.column2, v.column3, v.column4, v.column5, {now}, 'due', 0, {now}
-    FROM {rows} CROSS JOIN subscription s CROSS JOIN webhook w
+    INSERT INTO outbox (event, webhook, topic, tenant, execution, approval, created_at, state, attempts, next_at, failure)
+    SELECT v.column1, w.name, v.column2, v.column3, v.column4, v.column5, {now},
+           CASE WHEN w.is_full THEN 'dead' ELSE 'due' END, 0, {now}, CASE WHEN w.is_full THEN 'full' END
+    FROM {rows} CROSS JOIN subscription s
+         CROSS JOIN (SELECT k.name, k.disabled,
+                            EXISTS (SELECT 1 FROM outbox o WHERE o.webhook = k.name AND o.state = 'due'
+                                    ORDER BY o.next_at, o.event LIMIT 1 OFFSET (SELECT MAX(v.column6) - 1 FROM {rows}))
+                            AS is_full
+                     FROM webhook k) w
     WHERE s.topic = v.column2 AND s.tenant IN ('', v.column3) AND w.name = s.webhook AND NOT w.disabled
     ON CONFLICT DO NOTHING",
 };
@@ -146,6 +153,19 @@ pub(crate) const ERASE_DEAD: Sql = Sql {
     DELETE FROM outbox
     WHERE (event, webhook) IN (SELECT o.event, o.webhook FROM {rows} CROSS JOIN outbox o
                                WHERE o.state = 'dead' AND o.created_at <= {now} - v.column1
+                               ORDER BY o.created_at LIMIT 256)
+    RETURNING event",
+};
+
+/// how many may be dead: the oldest beyond that, so many at a time.
+pub(crate) const ERASE_SURPLUS: Sql = Sql {
+    columns: "i",
+    text: "
+    DELETE FROM outbox
+    WHERE (event, webhook) IN (SELECT o.event, o.webhook FROM outbox o
+                               WHERE o.state = 'dead' AND o.created_at <
+                                     (SELECT d.created_at FROM outbox d WHERE d.state = 'dead' ORDER BY d.created_at DESC
+                                      LIMIT 1 OFFSET (SELECT MAX(v.column1) - 1 FROM {rows}))
                                ORDER BY o.created_at LIMIT 256)
     RETURNING event",
 };

@@ -26,12 +26,12 @@ pub(crate) const PROPOSE: Sql = Sql {
 pub(crate) const COPY_SAYS: Sql =
     Sql { columns: "t", text: "SELECT p.said FROM {rows} CROSS JOIN policy_set p WHERE p.hash = v.column1" };
 
-/// hash, said, generation.
+/// hash, said, generation, seal.
 pub(crate) const INSERT_COPY: Sql = Sql {
-    columns: "tti",
+    columns: "ttit",
     text: "
-    INSERT INTO policy_set (hash, said, generation)
-    SELECT v.column1, v.column2, v.column3 FROM {rows} WHERE v.column1 IS NOT NULL",
+    INSERT INTO policy_set (hash, said, generation, seal)
+    SELECT v.column1, v.column2, v.column3, v.column4 FROM {rows} WHERE v.column1 IS NOT NULL",
 };
 
 /// hash, name, text.

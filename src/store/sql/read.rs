@@ -109,9 +109,9 @@ pub(crate) const UNKNOWN: &str = "
 /// The active policy set.
 pub(crate) const ACTIVE: &str = "SELECT policy_hash, generation FROM audit_head WHERE policy_hash IS NOT NULL";
 
-/// $2 hash: its files by name; one row without a file for a set that has none.
+/// $2 hash: what its files say, its seal, and its files by name; one row without a file for a set that has none.
 pub(crate) const COPY: &str = "
-    SELECT p.hash, f.name, f.text FROM policy_set p LEFT JOIN policy_file f ON f.hash = p.hash
+    SELECT p.said, p.seal, f.name, f.text FROM policy_set p LEFT JOIN policy_file f ON f.hash = p.hash
     WHERE p.hash = $2 ORDER BY f.name";
 
 /// $2 how a hash begins, $3 how many: the copies that are kept, the latest first.

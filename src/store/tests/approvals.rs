@@ -249,7 +249,12 @@ async fn apr_11_ten_thousand_may_wait_of_one_tenant() {
 #[tokio::test]
 async fn a_request_can_be_taken_back_while_it_is_open() {
     let bench = bench().await;
-    let withdraw = |approval: &ApprovalId| Withdraw { approval: approval.clone(), by: "requester", events: vec![] };
+    let withdraw = |approval: &ApprovalId| Withdraw {
+        approval: approval.clone(),
+        by: "requester",
+        generation: None,
+        events: vec![],
+    };
     let pending = bench.file(None, &[("manager", 1)]).await;
     let approved = bench.approved(None).await;
     assert_eq!(bench.store.withdraw(withdraw(&pending)).await, Ok(done("withdrawn")));

@@ -91,6 +91,23 @@ async fn apr_10_a_taken_key_spends_no_approval() {
 }
 
 #[tokio::test]
+async fn apr_10_an_approval_that_was_set_back_in_the_file_still_runs_once() {
+    let bench = bench().await;
+    let approval = bench.approved(None).await;
+    let first = bench.with(&approval, Some("k"));
+    assert_eq!(bench.store.begin(first.clone()).await, BEGUN);
+    assert_eq!(bench.store.finish(bench.finish(&first, End::Completed, "1")).await, APPLIED);
+    bench.tampers("UPDATE approval SET state = 'approved', consumed_by = NULL, ended_at = NULL").await;
+    let spent = Ok(refused_as(ApprovalState::Consumed, Some(&first.execution)));
+    assert_eq!(bench.store.begin(bench.with(&approval, None)).await, spent);
+    assert_eq!(bench.store.begin(bench.with(&approval, Some("other"))).await, spent);
+    assert_eq!(bench.store.begin(bench.with(&approval, Some("k"))).await, Ok(Began::KeyTaken), "the key comes first");
+    assert_eq!(bench.store.begin(bench.begin(Some("other"))).await, BEGUN, "a refused call keeps no key");
+    assert_eq!(bench.number("SELECT COUNT(*) FROM execution").await, 2);
+    bench.check().await;
+}
+
+#[tokio::test]
 async fn apr_11_at_the_instant_of_its_expiry_an_approval_is_expired() {
     let bench = bench().await;
     let approval = bench.approved(None).await;

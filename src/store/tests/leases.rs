@@ -183,9 +183,10 @@ async fn idm_4_the_fence_tells_a_revived_owner_from_its_successor() {
         end: End::Free,
         outcome: None,
         by: crate::audit::ReconciledBy::Operator,
+        generation: None,
         events: vec![],
     };
-    assert_eq!(bench.store.reconcile(free).await, Ok(Settled { applied: true, late: true }));
+    assert_eq!(bench.store.reconcile(free).await, Ok(Some(Settled { applied: true, late: true })));
     let second = bench.begin(Some("k"));
     assert_eq!(bench.store.begin(second.clone()).await, Ok(Began::Begun { fence: 2 }));
     let late = stopped.finish(&first, End::Completed, "first");

@@ -19,9 +19,9 @@ async fn error(path: &Path) -> String {
     error.replace(path.parent().unwrap().to_str().unwrap(), "DIR")
 }
 
-async fn run(path: &Path, text: &'static str) {
+async fn run(path: &Path, text: &str) {
     let mut link = options(path).create_if_missing(true).connect().await.unwrap();
-    link.execute(text).await.unwrap();
+    link.execute(sqlx::AssertSqlSafe(text.to_owned())).await.unwrap();
     link.close().await.unwrap();
 }
 
@@ -58,10 +58,37 @@ async fn a_newer_schema_is_not_touched() {
     let path = dir.path().join("a.db");
     open_with(path.clone(), KeySource::File).await.unwrap().close(std::time::Duration::ZERO).await;
     run(&path, "INSERT INTO _sqlx_migrations VALUES (99, 'later', 0, TRUE, x'00', 1)").await;
-    insta::assert_snapshot!(error(&path).await, @"`DIR/a.db` was written by a newer version (schema 99, this one knows 7); upgrade");
+    insta::assert_snapshot!(error(&path).await, @"`DIR/a.db` was written by a newer version (schema 99, this one knows 8); upgrade");
     run(&path, "DELETE FROM _sqlx_migrations WHERE version = 99").await;
     run(&path, "UPDATE _sqlx_migrations SET checksum = x'00'").await;
     insta::assert_snapshot!(error(&path).await, @"`DIR/a.db` has another schema than this version made; restore a backup");
+}
+
+/// A database as the version before the eighth migration left it, with these executions of one approval.
+async fn before_one_run(states: [&str; 2]) -> std::sync::Arc<TempDir> {
+    let bench = bench().await;
+    for slot in ["a", "b"] {
+        assert_eq!(bench.store.begin(bench.begin(Some(slot))).await, BEGUN);
+    }
+    bench.store.close(std::time::Duration::ZERO).await;
+    let path = bench.dir.path().join("store.db");
+    run(&path, "DELETE FROM _sqlx_migrations WHERE version >= 8").await;
+    run(&path, "DROP INDEX execution_approval; ALTER TABLE policy_set DROP COLUMN seal").await;
+    run(&path, "UPDATE execution SET approval_id = 'apr_1', ended_at = 1").await;
+    for (slot, state) in ["a", "b"].iter().zip(states) {
+        run(&path, &format!("UPDATE execution SET state = '{state}' WHERE slot = '{slot}'")).await;
+    }
+    bench.dir.clone()
+}
+
+#[tokio::test]
+async fn apr_10_a_database_with_two_runs_of_one_approval_is_not_upgraded_in_silence() {
+    let dir = before_one_run(["completed", "completed"]).await;
+    let key = || KeySource::Bytes([7; 32]);
+    let refused = open_with(dir.path().join("store.db"), key()).await.unwrap_err().to_string();
+    insta::assert_snapshot!(refused.replace(dir.path().to_str().unwrap(), "DIR"), @"two executions of `DIR/store.db` began with one approval, so that one of them ran without: nothing was upgraded; find them (`SELECT approval_id FROM execution GROUP BY approval_id HAVING COUNT(*) > 1`), then restore a backup or set `approval_id` of the later one to NULL");
+    let dir = before_one_run(["free", "completed"]).await;
+    open_with(dir.path().join("store.db"), key()).await.expect("one that never started gave its approval back");
 }
 
 #[tokio::test]

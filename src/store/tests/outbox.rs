@@ -56,7 +56,7 @@ async fn each_topic_is_told_to_who_wants_it_and_by_whatever_process() {
     quiet.finished(End::Completed).await; // of a process that was not told of the subscription
     bench.finished(End::Unknown).await;
     let approval = bench.approved(None).await;
-    let withdraw = Withdraw { approval, by: "requester", events: vec![] };
+    let withdraw = Withdraw { approval, by: "requester", generation: None, events: vec![] };
     assert_eq!(bench.store.withdraw(withdraw).await, Ok(done("withdrawn")));
     let approval = bench.file(None, &[("manager", 2)]).await;
     let one = decide(&approval, "priya", "manager", Verdict::Approve);
@@ -142,9 +142,9 @@ async fn what_was_given_up_is_seen_and_tried_again_or_forgotten() {
     let backlog = bench.store.backlog().await.unwrap();
     assert_eq!((backlog.due, backlog.dead, backlog.oldest), (0, 2, None));
     let of = |webhook: &str| Letters { id: None, webhook: Some(webhook.into()) };
-    assert_eq!(bench.store.revive(of("a")).await, Ok(1));
-    assert_eq!(bench.store.drop_letters(of("a")).await, Ok(0), "it is due, not dead");
-    assert_eq!(bench.store.drop_letters(Letters::default()).await, Ok(1));
+    assert_eq!(bench.store.revive(of("a"), "cli:ada").await, Ok(1));
+    assert_eq!(bench.store.drop_letters(of("a"), "cli:ada").await, Ok(0), "it is due, not dead");
+    assert_eq!(bench.store.drop_letters(Letters::default(), "cli:ada").await, Ok(1));
     assert_eq!(bench.outbox().await, ["a execution.finished 0"]);
     let due = bench.due("a").await;
     bench.settle(&due[0], "a", dead()).await;
@@ -167,7 +167,7 @@ async fn a_receiver_that_is_gone_is_told_nothing_until_somebody_says_otherwise()
     bench.store.subscribe(vec![everything("w")]).await.unwrap(); // a restart is no reason
     bench.finished(End::Completed).await;
     assert_eq!(bench.outbox().await, [dead, dead]);
-    assert_eq!(bench.store.revive(Letters::default()).await, Ok(2));
+    assert_eq!(bench.store.revive(Letters::default(), "cli:ada").await, Ok(2));
     bench.finished(End::Completed).await;
     assert_eq!(bench.outbox().await, ["w execution.finished 0"; 3]);
     bench.store.disable_webhook("w").await.unwrap();
@@ -262,4 +262,37 @@ async fn a_request_that_a_call_waits_for_is_left_to_it_for_a_while() {
 fn what_no_database_may_be_given_is_refused_of_the_outbox_too() {
     let op = Op::Outbox(Outbox::Disable { webhook: "a\0b".into() });
     assert!(op.check().is_err());
+}
+
+#[tokio::test]
+async fn a_receiver_with_a_hundred_thousand_due_gets_dead_letters_and_of_those_the_latest_are_kept() {
+    let bench = bench().await;
+    bench.store.subscribe(vec![everything("full"), everything("w")]).await.unwrap();
+    bench
+        .tampers(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
+             INSERT INTO outbox (event, webhook, topic, tenant, created_at, state, attempts, next_at)
+             SELECT 'due-' || i, 'full', 'execution.finished', 't1', i, 'due', 3, 0 FROM n",
+        )
+        .await;
+    bench.finished(End::Completed).await;
+    bench.finished(End::Completed).await;
+    let new =
+        "SELECT webhook || ' ' || state || ' ' || COALESCE(failure, '-') FROM outbox WHERE attempts = 0 ORDER BY 1";
+    let new: Vec<String> = bench.rows::<(String,)>(new).await.into_iter().map(|it| it.0).collect();
+    assert_eq!(new, ["full dead full", "full due -", "w due -", "w due -"], "the others' are none of its business");
+    let backlog = bench.store.backlog().await.unwrap();
+    assert_eq!((backlog.due, backlog.dead), (100_002, 1), "it is counted");
+    bench
+        .tampers("UPDATE outbox SET state = 'dead', created_at = 1800000000000000 + created_at WHERE attempts = 3")
+        .await;
+    bench
+        .tampers(
+            "UPDATE outbox SET created_at = 1800000000000000, state = 'dead' WHERE state = 'due' AND webhook = 'full'",
+        )
+        .await;
+    bench.pass(Duration::from_secs(5)).await;
+    let kept =
+        bench.rows::<(i64, String)>("SELECT COUNT(*), MIN(COALESCE(failure, '-')) FROM outbox WHERE state = 'dead'");
+    assert_eq!(kept.await, [(100_000, "-".to_owned())], "the oldest went, which was the one that found no room");
 }

@@ -1,13 +1,16 @@
 //! The active policy set: proposals, what was published, copies.
 
+use std::time::Duration;
+
 use super::super::op::{Activate, Activated, Active};
-use super::super::sql;
+use super::super::{SealError, sql};
 use super::{Bench, bench};
 use crate::audit::EventKind;
 
 impl Bench {
     fn published(&self, hash: &str, under: i64) -> Activate {
-        let done = EventKind::ManagementDone { action: "publish".into(), approval_id: None, execution_id: None };
+        let done =
+            EventKind::ManagementDone { action: "publish".into(), count: None, approval_id: None, execution_id: None };
         let events = vec![self.event(&self.ids.execution(), done)];
         Activate { proposed: false, under: Some(under), events, ..self.activate(hash) }
     }
@@ -69,7 +72,7 @@ async fn copies_are_kept_once_and_the_last_hundred_of_them() {
     let bench = bench().await;
     let empty = Activate { files: [].into(), ..bench.activate("empty") };
     bench.activated(empty).await;
-    assert_eq!(bench.store.copy("empty").await, Ok(Some(vec![])));
+    assert_eq!(bench.store.copy("empty").await, Ok(Some(Ok(vec![]))));
     assert_eq!(bench.store.copy("never").await, Ok(None));
     for n in 0..99 {
         bench.activated(bench.activate(&format!("set-{n:02}"))).await;
@@ -77,7 +80,7 @@ async fn copies_are_kept_once_and_the_last_hundred_of_them() {
     let other_layout = Activate { files: [("x.cedar".into(), "// x".into())].into(), ..bench.activate("set-00") };
     bench.activated(other_layout).await;
     let file = ("set-00.cedar".to_owned(), "// set-00".to_owned());
-    assert_eq!(bench.store.copy("set-00").await, Ok(Some(vec![file])), "the first copy stays");
+    assert_eq!(bench.store.copy("set-00").await, Ok(Some(Ok(vec![file]))), "the first copy stays");
     bench.activated(bench.activate("one-more")).await;
     assert_eq!(bench.store.copy("empty").await, Ok(None), "the oldest goes");
     bench.activated(bench.activate("and-another")).await;
@@ -87,6 +90,47 @@ async fn copies_are_kept_once_and_the_last_hundred_of_them() {
     assert_eq!(bench.number("SELECT COUNT(*) FROM policy_file").await, 100);
     assert_eq!(bench.store.copies("set-0", 2).await.unwrap(), ["set-00", "set-09"]);
     assert_eq!(bench.store.copies("%", 9).await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_copy_that_is_not_the_one_that_was_written_is_not_believed() {
+    let bench = bench().await;
+    for changed in [
+        "UPDATE policy_file SET text = '// b' WHERE name = 'a.cedar'",
+        "UPDATE policy_file SET name = 'b.cedar' WHERE name = 'a.cedar'",
+        "INSERT INTO policy_file SELECT hash, 'b.cedar', '' FROM policy_set",
+        "DELETE FROM policy_file",
+        "UPDATE policy_set SET said = 'b'",
+        "UPDATE policy_set SET seal = NULL",
+        "UPDATE policy_set SET seal = (SELECT value FROM setting WHERE name = 'key_check')",
+    ] {
+        let bench = super::bench().await;
+        bench.activated(bench.activate("a")).await;
+        assert!(matches!(bench.store.copy("a").await, Ok(Some(Ok(_)))));
+        bench.tampers(changed).await;
+        assert_eq!(bench.store.copy("a").await, Ok(Some(Err(SealError))), "{changed}");
+    }
+    bench.activated(bench.activate("a")).await;
+    bench.activated(bench.activate("b")).await;
+    bench
+        .tampers(
+            "UPDATE policy_file SET hash = 'x' WHERE hash = 'a'; UPDATE policy_file SET hash = 'a' WHERE hash = 'b'",
+        )
+        .await;
+    assert_eq!(bench.store.copy("a").await, Ok(Some(Err(SealError))), "another set's copy");
+}
+
+#[tokio::test]
+async fn copies_of_an_older_version_are_believed_once() {
+    let bench = bench().await;
+    bench.activated(bench.activate("a")).await;
+    bench.store.close(Duration::ZERO).await;
+    bench.tampers("UPDATE policy_set SET seal = NULL; DELETE FROM setting WHERE name = 'policy_copies'").await;
+    let upgraded = bench.another().await;
+    assert!(matches!(upgraded.store.copy("a").await, Ok(Some(Ok(_)))));
+    bench.tampers("UPDATE policy_set SET seal = NULL").await;
+    let later = bench.another().await;
+    assert_eq!(later.store.copy("a").await, Ok(Some(Err(SealError))));
 }
 
 #[tokio::test]

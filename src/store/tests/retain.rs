@@ -61,7 +61,7 @@ fn needs(answer: Detached) -> Vec<(String, i64)> {
     all.into_iter().map(|Need { kind, seq, .. }| (kind, seq)).collect()
 }
 
-const LATE: Result<Settled, StoreError> = Ok(Settled { applied: true, late: true });
+const LATE: Result<Option<Settled>, StoreError> = Ok(Some(Settled { applied: true, late: true }));
 
 #[tokio::test]
 async fn events_leave_from_the_beginning_and_tiles_of_them_as_a_whole() {
@@ -146,6 +146,7 @@ async fn what_is_needed_stays_until_it_is_needed_no_more() {
         end: End::Completed,
         outcome: None,
         by: crate::audit::ReconciledBy::Operator,
+        generation: None,
         events: vec![],
     };
     assert_eq!(bench.store.reconcile(settled).await, LATE);
@@ -154,7 +155,7 @@ async fn what_is_needed_stays_until_it_is_needed_no_more() {
     let held = needs(attempt().await.unwrap());
     assert_eq!(held.iter().map(|it| &*it.0).collect::<Vec<_>>(), ["notification"]);
     bench.store.subscribe(vec![]).await.unwrap();
-    bench.store.drop_letters(super::super::outbox::Letters { id: None, webhook: None }).await.unwrap();
+    bench.store.drop_letters(super::super::outbox::Letters { id: None, webhook: None }, "cli:ada").await.unwrap();
     assert_eq!(attempt().await, Ok(Detached::Done));
 }
 

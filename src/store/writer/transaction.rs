@@ -7,7 +7,6 @@ use super::super::StoreError;
 use super::super::batch::{self, Work};
 use super::super::db::{Conn, row};
 use super::super::job::{Answer, Op};
-use super::super::op::Began;
 use super::super::outbox::Wanted;
 use super::super::sql;
 use super::Loop;
@@ -243,7 +242,7 @@ fn merge(ops: &[&Op], stale: &[bool], answers: Vec<Option<Answer>>) -> Vec<Optio
         if !stale {
             return answers.next().flatten();
         }
-        Some(if matches!(op, Op::Read(_)) { Answer::Read(false) } else { Answer::Began(Began::PolicyChanged) })
+        Some(op.stale())
     });
     merged.collect()
 }

@@ -129,3 +129,22 @@ fn a_server_that_is_down_is_a_command_that_could_not_run() {
         assert!(machine.err.starts_with("{\"error\":{\"message\":\"the server "), "{}", machine.err);
     }
 }
+
+#[test]
+fn every_page_of_a_listing_is_asked_for() {
+    let pages = [r#"{"approvals":[],"next":"apr_1"}"#, r#"{"approvals":[],"next":"apr_2"}"#, r#"{"approvals":[]}"#];
+    let answers = pages.map(|it| answer("200 OK", "application/json", it));
+    let (shell, fake) = (Shell::new(), Fake::new(answers.into()));
+    let ran = ask(&shell, &fake.url, "dana", &["approvals", "list", "--status", "pending", "--json"]);
+    assert_eq!((ran.code, ran.json()), (0, serde_json::json!([])), "{}", ran.err);
+    let asked = fake.asked();
+    let asked: Vec<_> = asked.iter().map(|it| it.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(
+        asked,
+        [
+            "/v1/approvals?status=pending",
+            "/v1/approvals?status=pending&after=apr_1",
+            "/v1/approvals?status=pending&after=apr_2"
+        ]
+    );
+}
