@@ -305,22 +305,7 @@ impl Op {
             Self::Decide(it) => it.generation,
             Self::Withdraw(it) => it.what.generation,
             Self::Reconcile(it) => it.what.generation,
-            Self::File(_)
-            | Self::Finish(_)
-            | Self::Append(_)
-            | Self::Activate(_)
-            | Self::Renew { .. }
-            | Self::Sweep { .. }
-            | Self::Unresolved { .. }
-            | Self::Pick { .. }
-            | Self::LayDown(_)
-            | Self::Outbox(_)
-            | Self::Ledger(_)
-            | Self::Export(_)
-            | Self::Erase(_)
-            | Self::Detach(_)
-            | Self::Purge { .. }
-            | Self::Retire { .. } => None,
+            _ => None,
         }
     }
 
