@@ -124,7 +124,7 @@ pub(crate) struct Meta {
 /// Where the code of a capability from a manifest is, as far as that is governed: addresses, programs with their arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Located {
-    /// `http https://app.example/refund`, `command ./refund`.
+    /// `http https://app.example/refund`, `command ["./refund"]`.
     pub(crate) procedure: String,
     /// Who is asked what became of a call, likewise.
     pub(crate) reconcile: Option<String>,
@@ -212,7 +212,8 @@ pub struct ResourceMapping {
 pub enum Reconciliation {
     /// It happened, and this is its output.
     Completed(Value),
-    /// It did not happen: the key is free again.
+    /// It did not happen: the key is free again. Not taken while the process that ran it has its lease, for it could still
+    /// say otherwise: it is asked again.
     NotExecuted,
     /// Still unknown: asked again later.
     Unknown,

@@ -213,11 +213,12 @@ fn where_a_procedure_is_was_agreed_to() {
     let other = elsewhere(&http("refund"), &asks("other"));
     assert_changes("who is asked", &base, &other, &["review reconcileProcedure"], &["review reconcileProcedure"]);
     let nobody = elsewhere(&http("refund"), "");
-    assert_changes("that somebody is", &nobody, &base, &["neutral reconcile"], &["neutral reconcile"]);
+    let somebody = ["review reconcileProcedure", "neutral reconcile"];
+    assert_changes("that somebody is", &nobody, &base, &somebody, &["neutral reconcile"]);
     let inside = with(refund().json_handler(input(), json!({}), nothing));
     assert_changes("code of its own", &nobody, &inside, procedure, procedure);
     insta::assert_snapshot!(since(&nobody, &elsewhere(&command("args = ['a']\ncwd = 'shop'"), "")).text(), @r#"
-    review: capability `orders.refund`: what runs is `command /bin/sh ["a"] in shop`, was `http https://app.example/refund`
+    review: capability `orders.refund`: what runs is `command ["/bin/sh","a"] in "shop"`, was `http https://app.example/refund`
     1 difference: 1 review
     "#);
     let agreed = nobody.governance().unwrap();

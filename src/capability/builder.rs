@@ -188,7 +188,7 @@ impl CapabilityBuilder {
     }
 
     /// Finds out what became of a write of which nobody knows whether it happened. Asked by the sweeper with back-off,
-    /// one process at a time (EXE-7). The input is the validated one.
+    /// one process at a time (EXE-7): 5 s, 10 s, 20 s and then 30 s are how long it may take. The input is the validated one.
     pub fn reconcile<F, Fut, I>(mut self, hook: F) -> Self
     where
         F: Fn(AgentInvocationInfo, I) -> Fut + Send + Sync + 'static,

@@ -195,9 +195,10 @@ impl Notes<'_> {
             let says = format!("what runs is {is}, was {was}");
             self.note(Class::Review, "procedure", says);
         }
-        // That somebody is asked at all is said above.
-        if before.reconcile == after.reconcile && before.reconcile_procedure != after.reconcile_procedure {
+        // Whoever is asked is believed: an answer can free a key. That nobody is any more is said above.
+        if after.reconcile && before.reconcile_procedure != after.reconcile_procedure {
             let [is, was] = [after, before].map(|it| place(it.reconcile_procedure.as_deref()));
+            let was = if before.reconcile { was } else { "nobody".into() };
             self.note(Class::Review, "reconcileProcedure", format!("what became of calls says {is}, was {was}"));
         }
         if before.tool_name != after.tool_name {

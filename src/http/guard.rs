@@ -170,17 +170,18 @@ fn span(id: &str, method: &'static str, route: &str, headers: &HeaderMap) -> tra
     span
 }
 
-/// `00-<trace id>-<parent id>-<flags>`, lower-case hexadecimal, ids that are not all zero; else as if it were not there.
+/// The one `00-<trace id>-<parent id>-<flags>`, lower-case hexadecimal, ids that are not all zero; else as if it were not there.
 /// Later versions may append something (W3C Trace Context, section 3.2.4).
 fn traceparent(headers: &HeaderMap) -> Option<(&str, &str, &str)> {
-    let text = headers.get(TRACEPARENT)?.to_str().ok()?;
+    let mut given = headers.get_all(TRACEPARENT).iter();
+    let text = given.next()?.to_str().ok()?;
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let hex = |it: &str, length| it.len() == length && it.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     let named = |it: &str| it.bytes().any(|it| it != b'0');
     let shaped = hex(version, 2) && hex(trace, 32) && hex(parent, 16) && hex(flags, 2) && version != "ff";
     let whole = version != "00" || parts.next().is_none();
-    (shaped && whole && named(trace) && named(parent)).then_some((trace, parent, flags))
+    (shaped && whole && given.next().is_none() && named(trace) && named(parent)).then_some((trace, parent, flags))
 }
 
 /// The trace that a request says it is part of, as others are told of it.
@@ -253,6 +254,24 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let all = |texts: &[&[u8]]| {
+            let values = texts.iter().map(|it| (TRACEPARENT, HeaderValue::from_bytes(it).unwrap()));
+            let mut headers = HeaderMap::new();
+            values.for_each(|(name, value)| _ = headers.append(name, value));
+            super::trace(&headers).map(|it| it.to_string())
+        };
+        assert_eq!(all(&[trace.as_bytes()]).as_deref(), Some(trace));
+        assert_eq!(all(&[trace.as_bytes(), trace.as_bytes()]), None, "two of them");
+        let long = "-x".repeat(5_000);
+        assert_eq!(all(&[format!("{trace}{long}").as_bytes()]), None, "10 KB more");
+        assert_eq!(all(&[trace.replacen("00", "01", 1).as_bytes(), b""]), None);
+        let later = format!("{}{long}", trace.replacen("00", "cc", 1));
+        assert_eq!(all(&[later.as_bytes()]).as_deref(), Some(trace), "of a later version, what is known of it");
+        for odd in [&b"\t00"[..], b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0\t", b"00-\xff"] {
+            assert_eq!(all(&[odd]), None);
+        }
+        assert!(HeaderValue::from_str(&format!("{trace}\r\nx: y")).is_err(), "no line of its own");
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl Command {
         self.place.clone()
     }
 
+    /// Whether the other would run the same, however its path is written.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Path::new(&self.program) == Path::new(&other.program) && self.arguments == other.arguments
+    }
+
     /// Runs the command, until it ends or the invocation is to stop: then its whole group is ended, first gently.
     pub(super) async fn call<C>(&self, cx: &Invocation<C>, input: &Value) -> Result<Value, HandlerError> {
         let question = exchange::question(cx, input, self.timeout).map_err(HandlerError::not_executed)?;
@@ -204,11 +209,11 @@ impl Command {
     }
 }
 
-/// `command ./refund ["--fast"] in shop`.
+/// `command ["./refund","--fast"] in "shop"`: as JSON, so that no name of a file passes for an argument, nor for a directory.
 fn place(program: &str, arguments: &[String], within: Option<&str>) -> String {
-    let arguments = if arguments.is_empty() { String::new() } else { format!(" {arguments:?}") };
-    let within = within.map_or_else(String::new, |it| format!(" in {it}"));
-    format!("command {program}{arguments}{within}")
+    let run: Value = std::iter::once(program).chain(arguments.iter().map(String::as_str)).collect();
+    let within = within.map_or_else(String::new, |it| format!(" in {}", Value::from(it)));
+    format!("command {run}{within}")
 }
 
 /// Why a report has no answer.

@@ -60,7 +60,7 @@ impl Procedure {
     ) -> Option<Self> {
         let at = fields.at();
         let it = Self::read(fields, around, (ASKING, &[]), found)?;
-        if handler.is_some_and(|handler| handler.place() == it.place()) {
+        if handler.is_some_and(|handler| handler.is(&it)) {
             let fix = "name another address or command, one that looks what happened and changes nothing";
             found.problem(at, "reconcile", "it is the procedure itself, which could run a second time", fix);
         }
@@ -72,6 +72,15 @@ impl Procedure {
         match self {
             Self::Endpoint(it) => it.place(),
             Self::Command(it) => it.place(),
+        }
+    }
+
+    /// Whether the other is the same one.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Endpoint(one), Self::Endpoint(other)) => one.place() == other.place(),
+            (Self::Command(one), Self::Command(other)) => one.is(other),
+            (Self::Endpoint(_), Self::Command(_)) | (Self::Command(_), Self::Endpoint(_)) => false,
         }
     }
 

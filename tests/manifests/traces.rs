@@ -46,7 +46,10 @@ async fn without_spans_a_trace_is_passed_on_as_it_came() {
     let parent = format!("00-{TRACE}-{PARENT}-01");
     assert_eq!(told(COMMAND, &guarded(), Some(&parent)).await, json!(parent));
     assert_eq!(header(Some(&parent)).await.as_ref(), Some(&parent));
-    for none in [None, Some("00-what-is-this-01")] {
+    let endless = format!("{parent}{}", "-x".repeat(5_000));
+    let later = endless.replacen("00", "cc", 1);
+    assert_eq!(header(Some(&later)).await, Some(parent), "what is known of a later version");
+    for none in [None, Some("00-what-is-this-01"), Some(&*endless)] {
         assert_eq!(told(COMMAND, &guarded(), none).await, "none");
         assert_eq!(header(none).await, None);
     }
