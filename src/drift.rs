@@ -101,6 +101,7 @@ fn twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 /// What a difference means for what agents can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Class {
     /// More can come through, with fewer approvals, or more of it is seen. So is whatever takes a guard away.
     Widening,
@@ -135,6 +136,7 @@ impl Class {
 /// What a difference is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Subject {
     /// A capability, by its id.
     Capability(String),
@@ -146,6 +148,7 @@ pub enum Subject {
 
 /// One thing that is otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Difference {
     /// What it means.
     pub class: Class,
@@ -165,6 +168,7 @@ impl Difference {
 
 /// Everything that is otherwise, what widens coming first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Drift {
     /// None: both are the same.
     pub differences: Vec<Difference>,

@@ -49,6 +49,9 @@ pub(crate) enum ExportError {
     /// What was to go out has left the database.
     #[error("events up to {0} have left the database")]
     Detached(i64),
+    /// The log has a hole there that nobody accounts for.
+    #[error("event {0} is missing, and has not left for an archive")]
+    Missing(i64),
     /// A row of the log has no event in it.
     #[error("event {0} is no event")]
     NoEvent(i64),
@@ -58,6 +61,16 @@ pub(crate) enum ExportError {
     /// The other side has not taken it, or nobody knows.
     #[error("{0}")]
     Sink(#[from] SinkError),
+}
+
+impl ExportError {
+    /// Whether the cursor stays where it is for it, until somebody sees to it.
+    fn is_held_up(&self) -> bool {
+        match self {
+            Self::Detached(_) | Self::Missing(_) | Self::NoEvent(_) | Self::Sink(_) => true,
+            Self::Store(_) | Self::Moved => false,
+        }
+    }
 }
 
 /// Why the other side has not taken what it was given, as far as is known.
@@ -148,24 +161,48 @@ impl Exporter<'_> {
     pub(crate) async fn round(&mut self) -> Result<u64, ExportError> {
         let mut count = 0;
         loop {
-            let rows = self.log.exported(self.at, self.until, self.portion).await?;
-            self.check_beginning(rows.first().map(|it| it.0)).await?;
-            let Some(batch) = self.batch(rows)? else { return Ok(count) };
-            if let Err(error) = self.sink.take(self.form, &batch).await {
-                self.stopped(&error).await?;
-                return Err(error.into());
-            }
+            let batch = match self.hand_over().await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(count),
+                Err(error) => return Err(self.stopped(error).await),
+            };
             self.advance(batch.last).await?;
             count += u64::try_from(batch.lines.len()).unwrap_or(0);
         }
     }
 
-    /// Never a silent gap: what has left is in an archive, and not in this export.
-    async fn check_beginning(&self, first: Option<i64>) -> Result<(), ExportError> {
-        match first {
-            Some(first) if first > self.at + 1 && self.log.detached().await? >= first - 1 => {
-                Err(ExportError::Detached(first - 1))
-            }
+    /// What comes next, once the other side has it.
+    async fn hand_over(&mut self) -> Result<Option<Batch>, ExportError> {
+        let rows = self.log.exported(self.at, self.until, self.portion).await?;
+        self.check_next(self.at, rows.first().map(|it| it.0)).await?;
+        let Some(batch) = self.batch(rows)? else { return Ok(None) };
+        self.sink.take(self.form, &batch).await?;
+        Ok(Some(batch))
+    }
+
+    /// Whether the log goes on right behind a place, as far as it is to go out: never a silent gap.
+    ///
+    /// # Errors
+    /// If something is missing there, or has left.
+    pub(crate) async fn check(&self, after: i64) -> Result<(), ExportError> {
+        let rows = self.log.exported(after, self.until, 1).await?;
+        self.check_next(after, rows.first().map(|it| it.0)).await
+    }
+
+    /// The same, with the first event behind it that is to go out.
+    async fn check_next(&self, after: i64, next: Option<i64>) -> Result<(), ExportError> {
+        if next == Some(after + 1) || after >= self.until {
+            return Ok(());
+        }
+        let next = match next {
+            None if self.until < i64::MAX => self.log.exported(after, i64::MAX, 1).await?.first().map(|it| it.0),
+            next => next,
+        };
+        // What has left is in an archive, and not in this export.
+        let gone = self.log.detached().await?.min(next.map_or(i64::MAX, |it| it - 1));
+        match next {
+            _ if gone > after => Err(ExportError::Detached(gone)),
+            Some(next) if next > after + 1 => Err(ExportError::Missing(after + 1)),
             Some(_) | None => Ok(()),
         }
     }
@@ -173,11 +210,11 @@ impl Exporter<'_> {
     fn batch(&self, rows: Vec<(i64, String, String)>) -> Result<Option<Batch>, ExportError> {
         let (mut batch, mut bytes) = (Batch { first: 0, last: self.at, lines: Vec::new() }, 0);
         for (seq, body, leaf) in rows {
-            if seq != batch.last + 1 {
-                let (after, seq) = (batch.last, seq);
-                tracing::error!(after, seq, "EVENTS ARE MISSING: look into it with `countersign audit verify`");
-            }
-            let line = self.form.line(&Entry { seq, body, leaf }, &self.source).ok_or(ExportError::NoEvent(seq));
+            let line = if seq == batch.last + 1 {
+                self.form.line(&Entry { seq, body, leaf }, &self.source).ok_or(ExportError::NoEvent(seq))
+            } else {
+                Err(ExportError::Missing(batch.last + 1))
+            };
             let line = match line {
                 Ok(line) => line,
                 Err(_) if !batch.lines.is_empty() => break, // what is before it goes out first
@@ -212,9 +249,14 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    async fn stopped(&self, error: &SinkError) -> Result<(), ExportError> {
-        let Some((store, name)) = &self.cursor else { return Ok(()) };
+    /// What is to be told of what holds it up, which is on record then.
+    async fn stopped(&self, error: ExportError) -> ExportError {
+        let Some((store, name)) = self.cursor.as_ref().filter(|_| error.is_held_up()) else { return error };
         let step = Step::Stop { name: name.clone(), from: self.at, failure: error.to_string() };
-        if store.export(step).await? { Ok(()) } else { Err(ExportError::Moved) }
+        match store.export(step).await {
+            Ok(true) => error,
+            Ok(false) => ExportError::Moved,
+            Err(error) => error.into(),
+        }
     }
 }

@@ -153,7 +153,7 @@ fn every_kind_of_change_of_a_capability_has_its_meaning() {
             &["neutral retries"],
         ),
         ("the timeout", refund(), refund().timeout(minute), &["neutral timeoutUs"], &["neutral timeoutUs"]),
-        ("tags", refund(), refund().tags(["money"]), &["neutral tags"], &["neutral tags"]),
+        ("tags", refund(), refund().tags(["money"]), &["review tags"], &["review tags"]),
         ("the tool's name", refund(), refund().tool_name("refund"), &["neutral toolName"], &["neutral toolName"]),
         (
             "the description",
@@ -269,6 +269,7 @@ fn every_kind_of_change_of_a_policy_has_its_meaning() {
     let manager = "principal in Role::\"manager\", action == Action::\"orders.refund\", resource";
     let note = "when { context.input has note }";
     let both = "when { context.input has note && context.surface == \"http\" }";
+    let turned = "when { context.surface == \"http\" && context.input has note }";
     let other = "when { context.surface == \"mcp\" }";
     let approve = "principal in Role::\"manager\", action == Countersign::Action::\"approve\", resource";
     let decide = "principal in Role::\"manager\", \
@@ -373,6 +374,13 @@ fn every_kind_of_change_of_a_policy_has_its_meaning() {
             &["neutral reason"],
         ),
         (
+            "a reason, and the order of conditions",
+            forbid("@reason(\"a\")", one, both),
+            forbid("@reason(\"b\")", one, turned),
+            &["review digest", "neutral reason"],
+            &["review digest", "neutral reason"],
+        ),
+        (
             "who approves more",
             permit("x", approve, note_free()),
             permit("x", decide, note_free()),
@@ -413,8 +421,8 @@ fn a_tag_that_takes_a_capability_from_under_its_gate_says_so() {
         files(app(builder).capability(cancel.json_handler(input(), output(), nothing)), &gate)
     };
     let (one, other) = (two(refund().tags(["money"])), two(refund()));
-    let there = ["widening action", "neutral tags"];
-    assert_changes("a tag", &one, &other, &there, &["narrowing action", "neutral tags"]);
+    let there = ["widening action", "review tags"];
+    assert_changes("a tag", &one, &other, &there, &["review tags", "narrowing action"]);
     assert_eq!(since(&one, &other).differences[0].says, "the gate is no longer over `orders.refund`");
 }
 

@@ -94,7 +94,7 @@ impl Notes<'_> {
         }
         if before.tags != after.tags {
             let says = format!("its tags were [{}] and are [{}]", before.tags.join(", "), after.tags.join(", "));
-            self.note(Class::Neutral, "tags", says);
+            self.note(Class::Review, "tags", says); // policies read `resource.tags`
         }
     }
 

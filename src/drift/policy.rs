@@ -119,11 +119,11 @@ impl Notes<'_> {
         }
         self.parts();
         self.reach();
-        if before.reason != after.reason {
-            self.note(Class::Neutral, "reason", "people read another reason");
-        }
         if self.out.len() == known && before.digest != after.digest {
             self.note(Class::Review, "digest", "it says the same in another order, or something else");
+        }
+        if before.reason != after.reason {
+            self.note(Class::Neutral, "reason", "people read another reason");
         }
     }
 

@@ -11,8 +11,8 @@ use crate::store::LogReader;
 /// How many checkpoints are read at once.
 const PORTION: usize = 1_000;
 
-/// The most bytes of checkpoints: a million of them.
-const MAX: u64 = 256 * 1024 * 1024;
+/// How much of the end of a file is read for its last checkpoints: more than any two take.
+const TAIL: u64 = 256 * 1024;
 
 /// `PATH.checkpoints`, which grows with an export.
 pub(crate) struct Checkpoints {
@@ -22,22 +22,27 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Opens or makes it, and cuts off what a crash left of a checkpoint. Those of at most `after` events are not wanted.
+    /// Opens or makes it, and cuts off what a crash left of a checkpoint; what is left is on the disk then. Those of at most
+    /// `after` events are not wanted.
     ///
     /// # Errors
     /// If it cannot be read or written, or is something else.
     pub(crate) fn open(export: &Path, after: i64) -> io::Result<Self> {
         let path = with(export, ".checkpoints");
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let mut text = String::new();
-        io::Read::by_ref(&mut file).take(MAX).read_to_string(&mut text)?;
-        let (end, size) = whole(&text);
-        if end == 0 && !text.is_empty() {
+        let length = file.seek(SeekFrom::End(0))?;
+        let from = length.saturating_sub(TAIL);
+        file.seek(SeekFrom::Start(from))?;
+        let mut tail = Vec::new();
+        io::Read::by_ref(&mut file).take(TAIL).read_to_end(&mut tail)?;
+        let (end, size) = whole(&tail);
+        if end == 0 && !tail.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "there are no checkpoints in it"));
         }
-        if end < text.len() {
-            file.set_len(u64::try_from(end).unwrap_or(0))?;
+        if end < tail.len() {
+            file.set_len(from + u64::try_from(end).unwrap_or(0))?;
         }
+        file.sync_data()?; // whoever wrote it may have been killed before it did
         file.seek(SeekFrom::End(0))?;
         sync_directory(&path)?;
         Ok(Self { file, at: size.max(after) })
@@ -62,16 +67,18 @@ impl Checkpoints {
 
 /// Where the last whole checkpoint ends, and the size of the largest one. A note is a text, whose second line is its size,
 /// an empty line, lines of signatures, and an empty line.
-fn whole(text: &str) -> (usize, i64) {
+fn whole(text: &[u8]) -> (usize, i64) {
     let (mut end, mut size, mut from, mut stated) = (0, 0, 0, None);
-    for (at, _) in text.match_indices("\n\n") {
-        let block = text.get(from..at).unwrap_or_default();
+    while let Some(rest) = text.get(from..)
+        && let Some(length) = rest.windows(2).position(|it| it == b"\n\n")
+    {
+        let block = String::from_utf8_lossy(rest.get(..length).unwrap_or_default());
+        from += length + 2;
         if block.starts_with('\u{2014}') {
-            (end, size) = (at + 2, stated.take().unwrap_or(size).max(size));
+            (end, size) = (from, stated.take().unwrap_or(size).max(size));
         } else {
             stated = block.lines().nth(1).and_then(|it| it.parse().ok());
         }
-        from = at + 2;
     }
     (end, size)
 }
@@ -105,11 +112,29 @@ mod tests {
     fn what_a_crash_left_of_a_checkpoint_does_not_count() {
         let note = |size: u32| format!("log\n{size}\nroot\n\n\u{2014} log one\n\u{2014} log two\n\n");
         let two = note(5) + &note(9);
-        assert_eq!(whole(&two), (two.len(), 9));
+        assert_eq!(whole(two.as_bytes()), (two.len(), 9));
         for cut in note(5).len()..two.len() {
-            let Some(part) = two.get(..cut) else { continue }; // within a character
-            assert_eq!(whole(part), (note(5).len(), 5), "{part:?}");
+            assert_eq!(whole(&two.as_bytes()[..cut]), (note(5).len(), 5), "{cut}");
         }
-        assert_eq!((whole(""), whole("These are notes.\n\nOf mine.\n\n")), ((0, 0), (0, 0)));
+        assert_eq!((whole(b""), whole(b"These are notes.\n\nOf mine.\n\n")), ((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn of_many_checkpoints_none_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let export = directory.path().join("log");
+        let note = |size: i64| format!("log\n{size}\n{:0>44}\n\n\u{2014} log {}\n\n", "=", "A".repeat(100));
+        let all: String = (1..=3_000).map(note).collect();
+        assert!(all.len() > 2 * usize::try_from(TAIL).unwrap());
+        let torn = note(3_001);
+        let path = with(&export, ".checkpoints");
+        for cut in 0..torn.len() {
+            std::fs::write(&path, [all.as_bytes(), &torn.as_bytes()[..cut]].concat()).unwrap();
+            assert_eq!(Checkpoints::open(&export, 7).unwrap().at, 3_000, "{cut}");
+            assert!(std::fs::read(&path).unwrap() == all.as_bytes(), "{cut}");
+        }
+        std::fs::write(&path, "a line\n".repeat(100_000)).unwrap();
+        assert!(Checkpoints::open(&export, 7).is_err());
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 700_000, "what is something else stays");
     }
 }

@@ -70,19 +70,17 @@ impl FileSink {
         form.is_same(line, &expected)
     }
 
-    /// Cuts off what a crash left of a line. Only once it is known whose file this is.
+    /// Cuts off what a crash left of a line; the lines before it are on the disk then, though whoever wrote them may have
+    /// been killed before it saw to that. Only once it is known whose file this is.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn settle(&mut self) -> Result<(), SinkError> {
-        let cut = |file: &mut File, end| {
-            file.set_len(end)?;
-            file.sync_data()
-        };
         if !self.torn.is_empty() {
-            cut(&mut self.file, self.end).map_err(SinkError::Io)?;
+            self.file.set_len(self.end).map_err(SinkError::Io)?;
             self.torn.clear();
         }
+        self.file.sync_data().map_err(SinkError::Io)?;
         self.file.seek(SeekFrom::Start(self.end)).map(drop).map_err(SinkError::Io)
     }
 

@@ -147,11 +147,12 @@ impl Anchor {
     /// The last checkpoint of this log that a file has.
     pub(super) fn last(&self, key: &LogKey) -> Option<Signed> {
         let text = match &self.0 {
-            Kind::File(path) => tail(path).ok()?,
+            Kind::File(path) => end(path, TAIL).ok()?,
             #[cfg(feature = "http")]
             Kind::Command(_) | Kind::Put { .. } => return None,
         };
         // A note is a text, an empty line, and lines of signatures up to the next empty line.
+        let text = String::from_utf8_lossy(&text);
         let parts: Vec<&str> = text.split("\n\n").collect();
         let note = |pair: &[&str]| match pair {
             [text, signatures] => Some(format!("{}\n\n{}\n", text.trim_start_matches('\n'), signatures.trim_end())),
@@ -167,7 +168,7 @@ impl Ledger {
     pub(crate) async fn anchor(&self, number: usize, store: &Store) -> bool {
         let Some(anchor) = self.anchors.get(number) else { return true };
         let name = anchor.name();
-        let failure = match self.hand_over(anchor, &name, store).await {
+        let failure = match hand_over(anchor, &name, store).await {
             Ok(failure) => failure,
             Err(error) => {
                 tracing::warn!(anchor = name, cause = %error, "checkpoints for an anchor cannot be read");
@@ -187,46 +188,53 @@ impl Ledger {
         failure.is_none()
     }
 
-    async fn hand_over(&self, anchor: &Anchor, name: &str, store: &Store) -> Result<Option<AnchorError>, LedgerError> {
-        let log = store.log();
-        loop {
-            let after = log.anchored(name).await?;
-            let notes = log.checkpoints(after, PORTION).await?;
-            let count = notes.len();
-            let (mut last, mut failure) = (after, None);
-            for (size, note) in notes {
-                if let Err(error) = anchor.take(&note, LIMIT).await {
-                    failure = Some(error);
-                    break;
-                }
-                last = size;
-            }
-            if last > after {
-                store.ledger(Step::Anchored { anchor: name.to_owned(), size: last }).await?;
-            }
-            if failure.is_some() || count < PORTION {
-                return Ok(failure);
-            }
-        }
-    }
-
-    /// Hands every anchor what it has not got, now; what became of those that failed.
+    /// Hands every anchor what it has not got, now, and all of them at once: one that hangs must not cost another its
+    /// time. What became of those that failed, by name.
     pub(crate) async fn anchor_all(&self, store: &Store) -> Result<Vec<(String, AnchorError)>, LedgerError> {
-        let mut failures = Vec::new();
-        for anchor in &self.anchors {
-            let name = anchor.name();
-            let failure = self.hand_over(anchor, &name, store).await?;
-            failures.extend(failure.map(|it| (name, it)));
+        let mut all = tokio::task::JoinSet::new();
+        for anchor in self.anchors.clone() {
+            let (store, name) = (store.clone(), anchor.name());
+            all.spawn(async move { (hand_over(&anchor, &name, &store).await, name) });
         }
+        let mut failures = Vec::new();
+        while let Some(done) = all.join_next().await {
+            let (failure, name) = done.map_err(|it| LedgerError::Store(it.into()))?;
+            failures.extend(failure?.map(|it| (name, it)));
+        }
+        failures.sort_by(|one, two| one.0.cmp(&two.0));
         Ok(failures)
+    }
+}
+
+async fn hand_over(anchor: &Anchor, name: &str, store: &Store) -> Result<Option<AnchorError>, LedgerError> {
+    let log = store.log();
+    loop {
+        let after = log.anchored(name).await?;
+        let notes = log.checkpoints(after, PORTION).await?;
+        let count = notes.len();
+        let (mut last, mut failure) = (after, None);
+        for (size, note) in notes {
+            if let Err(error) = anchor.take(&note, LIMIT).await {
+                failure = Some(error);
+                break;
+            }
+            last = size;
+        }
+        if last > after {
+            store.ledger(Step::Anchored { anchor: name.to_owned(), size: last }).await?;
+        }
+        if failure.is_some() || count < PORTION {
+            return Ok(failure);
+        }
     }
 }
 
 fn append(path: &Path, note: &str) -> std::io::Result<()> {
     let is_new = !path.exists();
+    let gap = gap(path);
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     // One write: whatever else appends, notes stay whole.
-    file.write_all(format!("{note}\n").as_bytes())?;
+    file.write_all(format!("{gap}{note}\n").as_bytes())?;
     file.sync_all()?;
     match path.parent().filter(|it| is_new && !it.as_os_str().is_empty()) {
         Some(directory) => File::open(directory)?.sync_all(),
@@ -234,14 +242,25 @@ fn append(path: &Path, note: &str) -> std::io::Result<()> {
     }
 }
 
-fn tail(path: &Path) -> std::io::Result<String> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Ok(String::new());
+/// What makes the end of a file an empty line: a full disk leaves the beginning of a note there, and the next one must not
+/// go on in it.
+fn gap(path: &Path) -> &'static str {
+    match end(path, 2).as_deref() {
+        Ok(b"" | b"\n\n") => "",
+        Ok(end) if end.ends_with(b"\n") => "\n",
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "",
+        Ok(_) | Err(_) => "\n\n", // one too many, where it cannot be read, does no harm
     }
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+}
+
+/// The last bytes of a file, at most so many; none of what is no regular file.
+fn end(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    if std::fs::metadata(path)?.is_file() {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        file.take(most).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }

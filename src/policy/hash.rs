@@ -22,12 +22,29 @@ pub(super) fn hash(schema: &str, rules: &[Rule]) -> Result<String, String> {
 
 /// What one policy says, in one line.
 pub(super) fn line(rule: &Rule) -> Result<String, String> {
+    Ok(line_of(rule, &json(rule)?))
+}
+
+/// The same but for its reason, which is for people.
+pub(super) fn line_without_reason(rule: &Rule) -> Result<String, String> {
+    let mut json = json(rule)?;
+    if let Some(annotations) = json.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove("reason");
+    }
+    Ok(line_of(rule, &json))
+}
+
+fn json(rule: &Rule) -> Result<Value, String> {
+    rule.policy.to_json().map_err(|it| it.to_string())
+}
+
+fn line_of(rule: &Rule, json: &Value) -> String {
     let mut text = String::new();
     write(&Value::String(rule.id.clone()), &mut text);
     text.push(' ');
-    write(&rule.policy.to_json().map_err(|it| it.to_string())?, &mut text);
+    write(json, &mut text);
     text.push('\n');
-    Ok(text)
+    text
 }
 
 /// A JSON value in one line, whatever the order of its members.

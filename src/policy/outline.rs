@@ -7,7 +7,7 @@ use cedar_policy::pst::Clause;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::hash::line;
+use super::hash::line_without_reason;
 use super::rules::{Kind, Origin, Rule};
 use super::tree::{body, conjuncts};
 use super::{ManageAction, PolicySet};
@@ -34,7 +34,7 @@ pub(crate) struct Outline {
     pub(crate) capabilities: BTreeSet<CapabilityId>,
     /// The management actions that it can be asked about.
     pub(crate) manages: BTreeSet<String>,
-    /// Of everything that it says.
+    /// Of everything that it says but its reason, so that another one hides nothing.
     pub(crate) digest: String,
 }
 
@@ -115,6 +115,6 @@ fn outline(rule: &Rule, reach: &Reach) -> Result<Outline, String> {
         conditions: tree.clauses().iter().flat_map(conjuncts).map(condition).collect(),
         capabilities: reach.capabilities.get(&rule.id).cloned().unwrap_or_default(),
         manages: reach.manages.get(&rule.id).cloned().unwrap_or_default(),
-        digest: format!("sha256:{}", hex(&Sha256::digest(line(rule)?))),
+        digest: format!("sha256:{}", hex(&Sha256::digest(line_without_reason(rule)?))),
     })
 }

@@ -73,6 +73,7 @@ fn at_fault(what: String) -> BuildError {
 
 /// Why a check did not pass. `Debug` is the report, which is what a test that returns it prints.
 #[derive(thiserror::Error)]
+#[non_exhaustive]
 pub enum NotAsAgreed {
     /// Governance is otherwise than the snapshot says.
     #[error("governance drifted from `{}`\n{}", .1.display(), .0.text())]

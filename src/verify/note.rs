@@ -78,20 +78,42 @@ fn signature(line: &str) -> Option<(String, [u8; 4], Vec<u8>)> {
     (!rest.is_empty() && !name.is_empty()).then(|| (name.to_owned(), *id, rest.to_vec()))
 }
 
-/// The notes of a file in which each is followed by an empty line, and how many parts of it are none.
+/// The notes of a file in which each is followed by an empty line, and how many parts of it are none. What the note behind
+/// it begins with is neither: a full disk left it, and then the whole was written.
 pub(super) fn notes(file: &str) -> (Vec<Note>, usize) {
     let (mut notes, mut torn) = (Vec::new(), 0);
-    let mut text: Option<&str> = None;
-    for part in file.split("\n\n").map(|it| it.trim_matches('\n')).filter(|it| !it.is_empty()) {
-        if part.starts_with(DASH) {
-            let note = text.take().and_then(|text| Note::parse(&format!("{text}\n\n{part}\n")));
-            torn += usize::from(note.is_none());
-            notes.extend(note);
-        } else {
-            torn += usize::from(text.replace(part).is_some());
+    let mut whole: Option<String> = None;
+    for part in parts(file).into_iter().rev() {
+        if whole.as_ref().is_some_and(|it| it.len() > part.len() && it.starts_with(&part)) {
+            continue;
         }
+        let note = Note::parse(&format!("{part}\n"));
+        torn += usize::from(note.is_none());
+        whole = note.is_some().then_some(part);
+        notes.extend(note);
     }
-    (notes, torn + usize::from(text.is_some()))
+    notes.reverse();
+    (notes, torn)
+}
+
+/// What may be notes: texts with the signatures behind them. Either may lack the other, and both may lack their end, which
+/// can be within a character, too.
+fn parts(file: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut is_text = false;
+    for block in file.split("\n\n") {
+        let block = block.trim_start_matches('\n').trim_end_matches(['\n', char::REPLACEMENT_CHARACTER]);
+        if block.is_empty() {
+            continue;
+        }
+        let is_signed = block.starts_with(DASH.trim_end());
+        match parts.last_mut().filter(|_| is_signed && is_text) {
+            Some(text) => text.extend(["\n\n", block]),
+            None => parts.push(block.to_owned()),
+        }
+        is_text = !is_signed;
+    }
+    parts
 }
 
 /// What a checkpoint says.

@@ -53,6 +53,22 @@ fn a_key_from_the_environment_signs_and_cannot_be_rotated() {
 }
 
 #[test]
+fn an_anchor_that_ends_within_a_character_is_read_all_the_same() {
+    let shell = shell();
+    let note = shell.run(&["audit", "checkpoint"]).out;
+    let within = note.find('\u{2014}').unwrap() + 1;
+    let torn = note.as_bytes()[..within].to_vec();
+    let verify = |text: &[u8]| {
+        std::fs::write(shell.path().join("anchor"), text).unwrap();
+        let ran = shell.run(&["audit", "verify", "--key", "log.key.pub", "--anchor", "anchor", "--json"]);
+        (ran.code, ran.json()["findings"].as_array().unwrap().len())
+    };
+    assert_eq!(verify(note.as_bytes()), (0, 0));
+    assert_eq!(verify(&torn), (1, 1));
+    assert_eq!(verify(&[&torn, &b"\n\n"[..], note.as_bytes()].concat()), (0, 0));
+}
+
+#[test]
 fn a_log_in_order_is_0_a_forged_one_1_and_no_log_5() {
     let shell = shell();
     assert_eq!(

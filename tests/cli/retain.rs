@@ -169,6 +169,17 @@ async fn whoever_asks_for_what_has_left_is_told_so() {
         assert!(ran.code == 5 && ran.err.contains(told) && ran.err.contains("`--after 512`"), "{}", ran.err);
         assert_eq!(ran.out, "");
     }
+    for flags in [
+        &["export", "--until", "100"][..],
+        &["export", "--until", "512", "--after", "99"],
+        &["export", "--cursor", "new"],
+        &["export", "--cursor", "new", "--until", "100", "--out", "some.ndjson"],
+    ] {
+        let ran = old.run(flags);
+        assert!(ran.code == 5 && ran.err.contains("events up to 512 have left the database"), "{flags:?}: {}", ran.err);
+    }
+    assert_eq!(old.run(&["export", "status", "--json"]).json(), json!([]), "no cursor that can go nowhere");
+    assert_eq!(old.run(&["export", "--until", "512", "--after", "512"]).code, 0);
     assert_eq!(old.run(&["export", "--after", "512", "--out", "rest.ndjson"]).code, 0);
     let listed = old.run(&["list", "--limit", "1"]);
     assert!(listed.out.contains("events up to 512 have left the database"), "{}", listed.out);
@@ -186,6 +197,36 @@ async fn whoever_asks_for_what_has_left_is_told_so() {
     old.shell.write("forged.ndjson", &archive.replace("\"count\":150", "\"count\":151"));
     assert_eq!(old.run(&["prove", "150", "--archive", "forged.ndjson"]).code, 5);
     assert_eq!(old.run(&["prove", "151", "--archive", "forged.ndjson"]).code, 0);
+}
+
+#[tokio::test]
+async fn an_export_stops_at_a_hole_in_the_log_and_says_so() {
+    let old = Old::signed_at(&[600]).await;
+    let mut forger = Forger::at(&old.database).await;
+    forger.does("DELETE FROM audit_event WHERE seq IN (300, 301)").await;
+    forger.leaves().await;
+    for times in [1, 2] {
+        let ran = old.run(&["export", "--cursor", "siem", "--out", "siem.ndjson", "--json"]);
+        let failure = "event 300 is missing, and has not left for an archive";
+        assert_eq!((ran.code, &ran.json()["failure"], &ran.json()["through"]), (1, &json!(failure), &json!(299)));
+        assert_eq!(old.lines("siem.ndjson"), 299);
+        let cursor = &old.run(&["export", "status", "--json"]).json()[0];
+        assert_eq!(
+            (&cursor["seq"], &cursor["failure"], &cursor["failures"]),
+            (&json!(299), &json!(failure), &json!(times))
+        );
+    }
+    let ran = old.run(&["export", "--cursor", "siem", "--out", "siem.ndjson"]);
+    assert!(ran.err.contains("`countersign audit verify`"), "{}", ran.err);
+    // Wherever the hole is in what was asked for.
+    for flags in [&["--after", "299"][..], &["--after", "298", "--until", "300"], &["--after", "300", "--until", "301"]]
+    {
+        let ran = old.run(&[&["export", "--json"], flags].concat());
+        assert!(ran.code != 0 && ran.err.contains("is missing"), "{flags:?}: {} {}", ran.code, ran.err);
+    }
+    assert_eq!(old.run(&["export", "--after", "301"]).code, 0);
+    let ran = old.run(&["export", "--after", "299", "--cursor", "late"]);
+    assert_eq!((ran.code, old.run(&["export", "status", "--json"]).json().as_array().unwrap().len()), (5, 1));
 }
 
 #[tokio::test]

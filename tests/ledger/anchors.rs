@@ -7,7 +7,7 @@ use countersign::testing::Place;
 use countersign::{Anchor, AuditSettings, LogKey, LogTree};
 use serde_json::json;
 
-use super::ORIGIN;
+use super::{Log, ORIGIN, auditor, told, verified};
 use crate::notifications::receiver::{Answer, Message, Receiver};
 use crate::shop::{App, shop};
 
@@ -137,6 +137,60 @@ async fn one_anchor_that_fails_or_hangs_keeps_nothing_from_another() {
     app.dana().invoke("ping", json!({})).await.into_result().unwrap();
     until(&app, || !good.messages().is_empty() && !bad.messages().is_empty()).await;
     assert_eq!(failure(&app), "", "it still has its time");
+}
+
+#[tokio::test]
+async fn at_the_end_one_anchor_that_hangs_costs_another_none_of_its_time() {
+    let (good, bad) = (Receiver::new(&[], Answer::Status(200)).await, Receiver::new(&[], Answer::Silent).await);
+    let anchors = [Anchor::put(&bad.url).unwrap(), Anchor::put(&good.url).unwrap()];
+    let log = LogTree::new().key(LogKey::generate(ORIGIN).unwrap()).every(u64::MAX, Duration::from_hours(24));
+    let app = App::open(shop().log_tree(log.anchors(anchors)), &Place::new().unwrap()).await;
+    app.dana().invoke("ping", json!({})).await.into_result().unwrap();
+    assert!(good.messages().is_empty(), "nothing is signed before the end");
+    tokio::select! {
+        () = app.engine().shutdown(Duration::from_secs(5)) => panic!("it waits for the one that hangs"),
+        both = async { (bad.got(1).await, good.got(1).await) } => assert_eq!(both.0[0].body, both.1[0].body),
+    }
+}
+
+/// Anchors whose disk was full after so many bytes of a note, once or twice.
+fn torn(directory: &Path, note: &[u8]) -> Vec<std::path::PathBuf> {
+    let cut = |at: usize| note.get(..at).unwrap();
+    let once = (0..=note.len()).map(|it| (it.to_string(), cut(it).to_vec()));
+    let twice = (8..note.len()).step_by(8).map(|it| (format!("{it}-twice"), [cut(it), b"\n\n", cut(it / 2)].concat()));
+    let write = |(name, text): (String, Vec<u8>)| {
+        let path = directory.join(format!("anchor-{name}"));
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    once.chain(twice).map(write).collect()
+}
+
+#[tokio::test]
+async fn an_anchor_whose_disk_was_full_at_any_byte_of_a_note_is_in_order_once_it_has_the_whole() {
+    let log = Log::new().await;
+    log.call(1).await;
+    let first = log.checkpoint().await.note;
+    let (place, key) = log.close().await;
+    let database = place.database();
+    let paths = torn(database.parent().unwrap(), format!("{first}\n").as_bytes());
+    let given = |paths: &[std::path::PathBuf]| {
+        let read = |it: &std::path::PathBuf| String::from_utf8_lossy(&std::fs::read(it).unwrap()).into_owned();
+        paths.iter().fold(auditor(&key, &database), |given, it| given.anchor(&it.display().to_string(), &read(it)))
+    };
+    let cut = &paths[first.len() / 2..][..1];
+    let report = verified(&database, &given(cut)).await;
+    assert_eq!((report.findings.len(), told(&report)), (1, vec!["0 anchor".to_owned()]), "nothing came behind it");
+    let tree = LogTree::new().key(key.clone()).every(u64::MAX, Duration::from_hours(24));
+    let app = App::open(shop().log_tree(tree.anchors(paths.iter().map(Anchor::file))), &place).await;
+    let next = signed(&app).await;
+    app.engine().shutdown(Duration::from_secs(5)).await;
+    for path in &paths {
+        let bytes = std::fs::read(path).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains(&first) && text.contains(&next), "{}: {text}", path.display());
+        assert_eq!(told(&verified(&database, &given(std::slice::from_ref(path))).await), [""; 0], "{text}");
+    }
 }
 
 #[cfg(unix)]

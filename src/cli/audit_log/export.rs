@@ -106,6 +106,8 @@ async fn export(
         beside = prepared.map_err(|it| unfit(file.path(), &it))?;
     }
     if let Some((store, name)) = cursor.as_ref().filter(|_| is_new) {
+        // A cursor that can go nowhere would keep everything from leaving for an archive.
+        exporter.check(end.unwrap_or(at).max(at)).await.map_err(|it| broken(&it))?;
         let (format, sink) = (args.form.as_str(), exporter.sink.name());
         let step = Step::Begin { name: name.clone(), format, sink, seq: at };
         store.export(step).await.map_err(|it| unavailable(&it))?;
@@ -237,25 +239,18 @@ fn told(args: &Export, exporter: &Exporter<'_>, sent: &Sent, done: Result<(), Ex
     let failure = match done {
         Ok(()) | Err(ExportError::Sink(SinkError::Gone)) if is_stream => return Ok(Answer::silent(Exit::Done)),
         Ok(()) => None,
-        Err(ExportError::Store(error)) => return Err(unavailable(&error)),
-        Err(error @ ExportError::Detached(through)) => {
-            let next = format!(
-                "begin behind them: `--after {through}`; `countersign audit retain status` says which archive has them"
-            );
-            return Err(Failure::could_not_run(error.to_string(), next));
-        }
-        Err(error) => Some(error.to_string()),
+        Err(error @ (ExportError::Store(_) | ExportError::Detached(_))) => return Err(broken(&error)),
+        Err(error) => Some((error.to_string(), next(&error))),
     };
     let (sink, at) = (exporter.sink.name(), exporter.at);
     let mut json = json!({
         "format": args.form.as_str(), "sink": sink, "events": sent.count, "after": sent.after, "through": at,
         "checkpoints": sent.checkpoints,
     });
-    if let Some(failure) = failure {
+    if let Some((failure, next)) = failure {
         json["failure"] = json!(failure);
         let text = format!(
-            "{ERROR}error:{ERROR:#} {sink}: {failure}; it has everything up to event {at}\n  {HINT}next:{HINT:#} see to it, \
-             then export again: it goes on from there\n"
+            "{ERROR}error:{ERROR:#} {sink}: {failure}; it has everything up to event {at}\n  {HINT}next:{HINT:#} {next}\n"
         );
         return Ok(Answer::new(Exit::Failed, &json, text).on_standard_error());
     }
@@ -265,6 +260,29 @@ fn told(args: &Export, exporter: &Exporter<'_>, sent: &Sent, done: Result<(), Ex
         rows.extend(sent.public.as_ref().map(|it| ("public key", it.display().to_string())));
     }
     Ok(Answer::new(Exit::Done, &json, facts(&rows)))
+}
+
+/// What can be done about it.
+fn next(error: &ExportError) -> String {
+    match error {
+        ExportError::Detached(through) => format!(
+            "begin behind them: `--after {through}`; `countersign audit retain status` says which archive has them"
+        ),
+        ExportError::Missing(_) | ExportError::NoEvent(_) => {
+            "find out what became of it: `countersign audit verify`".into()
+        }
+        ExportError::Store(_) | ExportError::Moved | ExportError::Sink(_) => {
+            "see to it, then export again: it goes on from there".into()
+        }
+    }
+}
+
+/// The log that is to go out cannot, or not from there.
+fn broken(error: &ExportError) -> Failure {
+    match error {
+        ExportError::Store(error) => unavailable(error),
+        error => Failure::could_not_run(error.to_string(), next(error)),
+    }
 }
 
 async fn status(log: &LogReader) -> Result<Answer, Failure> {

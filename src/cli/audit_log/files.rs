@@ -9,8 +9,8 @@ use crate::builder;
 use crate::cli::failure::Failure;
 use crate::ledger::LogKey;
 
-/// The most bytes of a file that is read whole: a million checkpoints.
-const MAX: u64 = 256 * 1024 * 1024;
+/// The most bytes of a file that is read whole: one checkpoint a second for half a year.
+const MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Holds the private key itself.
 const VARIABLE: &str = "CSGN_AUDIT_KEY";
@@ -51,7 +51,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     match read {
         Ok(_) if fits => Ok(bytes),
         Ok(_) => {
-            Err(Failure::could_not_run(format!("`{}` is larger than 256 MiB", path.display()), "name a smaller file"))
+            let next = "name a smaller one: of checkpoints, the first and the newer ones do";
+            Err(Failure::could_not_run(format!("`{}` is larger than 4 GiB", path.display()), next))
         }
         Err(error) => Err(Failure::could_not_run(
             format!("`{}` cannot be read: {error}", path.display()),
@@ -60,9 +61,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
+/// As text, with the replacement character for what is none: an anchor whose disk was full may have the beginning of a
+/// character in it.
 pub(super) fn read_text(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(read(path)?)
-        .map_err(|_| Failure::could_not_run(format!("`{}` is no text", path.display()), "name the right file"))
+    let text = String::from_utf8(read(path)?);
+    Ok(text.unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned()))
 }
 
 /// Writes a file that must not be there yet, if `is_new`; for its owner only, if it is a secret.
