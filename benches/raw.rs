@@ -185,12 +185,12 @@ impl Raw {
                 AT
             ])
         };
-        run(link, EXECUTIONS, batch.iter().map(row)).await?;
+        run(link, EXECUTIONS, batch.iter().map(row).collect()).await?;
         let count = i64::try_from(batch.len() * 2)?;
         let seq = head(link, count).await?;
         let events = batch.iter().flat_map(|ids| it.events.iter().zip(&ids.events).take(2).map(move |it| (ids, it)));
         let rows = events.zip(seq - count + 1..).map(|((ids, (event, id)), seq)| event.row(seq, id, &ids.execution));
-        run(link, EVENTS, rows).await?;
+        run(link, EVENTS, rows.collect()).await?;
         link.execute("COMMIT").await?;
         Ok(())
     }
@@ -198,12 +198,13 @@ impl Raw {
     async fn end_batch(&mut self, batch: &[Ids]) -> Result<(), Failure> {
         let Self { link, pattern } = self;
         link.execute("BEGIN IMMEDIATE").await?;
-        run(link, ENDS, batch.iter().map(|ids| json!([AT, "completed", null, AT, ids.execution]))).await?;
+        let rows = batch.iter().map(|ids| json!([AT, "completed", null, AT, ids.execution]));
+        run(link, ENDS, rows.collect()).await?;
         let count = i64::try_from(batch.len())?;
         let seq = head(link, count).await?;
         let [.., event] = &*pattern.events else { return Err("no events".into()) };
         let rows = batch.iter().zip(seq - count + 1..).map(|(ids, seq)| event.row(seq, &ids.events[2], &ids.execution));
-        run(link, EVENTS, rows).await?;
+        run(link, EVENTS, rows.collect()).await?;
         link.execute("COMMIT").await?;
         Ok(())
     }
@@ -224,12 +225,8 @@ async fn head(link: &mut SqliteConnection, count: i64) -> Result<i64, Failure> {
     Ok(sqlx::query_scalar(HEAD).bind(count).fetch_one(link).await?)
 }
 
-async fn run(
-    link: &mut SqliteConnection,
-    text: &'static str,
-    rows: impl Iterator<Item = Value>,
-) -> Result<(), Failure> {
-    sqlx::query(text).bind(Value::Array(rows.collect()).to_string()).execute(link).await?;
+async fn run(link: &mut SqliteConnection, text: &'static str, rows: Vec<Value>) -> Result<(), Failure> {
+    sqlx::query(text).bind(Value::Array(rows).to_string()).execute(link).await?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What the benchmarks of this crate measure, and nobody else can reach. Not a part of the API.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -41,13 +42,13 @@ impl Gate {
         let trail = &mut trail.metered(&self.core.meters);
         let passed = async {
             let budget = Budget::new(clock, order.cancel.clone());
-            let call = budget.within(self.core.load(trail, order)).await?;
+            let call = budget.within(pin!(self.core.load(trail, order))).await?;
             let identified = actor::require(trail.at(Stage::Actor), call)?;
             let policies = policies.follow(registry, store).await;
             let exposed = exposure::find(trail.at(Stage::Resolve), identified, registry, policies)?;
             let valid = schema::validate(trail.at(Stage::Schema), exposed, store)?;
-            let permit = budget.within(policy::decide(trail.at(Stage::Policy), valid, resources)).await?;
-            budget.within(approval::settle(trail.at(Stage::Approval), permit, store, ids, false)).await
+            let permit = budget.within(pin!(policy::decide(trail.at(Stage::Policy), valid, resources))).await?;
+            budget.within(pin!(approval::settle(trail.at(Stage::Approval), permit, store, ids, false))).await
         };
         matches!(passed.await, Ok(Approval::Granted(_)))
     }

@@ -1,7 +1,10 @@
 //! How long the stages before the effect may take, and what else ends their wait.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -28,10 +31,16 @@ impl<'a> Budget<'a> {
 
     /// Waits for one step. A step that is given up may have written all the same: whoever records the refusal looks
     /// first ([`crate::stage::record::refusal`]), and the store ends a begin whose caller is gone.
+    ///
+    /// Pinned by the caller: futures of stages are large, and each that is taken by value is kept and moved three times.
     pub(crate) async fn within<T, E: Into<Rejection>>(
         &self,
-        step: impl Future<Output = Result<T, E>>,
+        mut step: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, Rejection> {
+        // Most steps are done at once, and need nothing that could end their wait.
+        if let Poll::Ready(done) = poll_fn(|task| Poll::Ready(step.as_mut().poll(task))).await {
+            return done.map_err(Into::into);
+        }
         tokio::select! {
             biased;
             done = step => done.map_err(Into::into),

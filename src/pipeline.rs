@@ -1,5 +1,6 @@
 //! One execution, from a call to its outcome. Knows nothing of the application's context type.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -93,7 +94,7 @@ impl Core {
     /// Takes one call to exactly one terminal event, and that one is on record (INV-13).
     pub(crate) async fn execute(self: Arc<Self>, order: Order, context: Context) -> Outcome {
         let span = telemetry::execution(&order.execution, order.identity.surface);
-        self.recorded(order, context, span.clone()).instrument(span).await.into_outcome()
+        pin!(self.recorded(order, context, span.clone())).instrument(span).await.into_outcome()
     }
 
     async fn recorded(self: Arc<Self>, order: Order, context: Context, span: Span) -> Recorded {
@@ -115,23 +116,25 @@ impl Core {
     /// The loop is for what changed meanwhile: another active policy set, or a key that somebody else took.
     async fn run(self: &Arc<Self>, trail: &mut Trail, order: Order, context: Context) -> Result<Recorded, Rejection> {
         let budget = Budget::new(&self.clock, order.cancel.clone());
-        let call = budget.within(self.load(trail, order)).await?;
+        let call = budget.within(pin!(self.load(trail, order))).await?;
         let mut identified = actor::require(trail.at(Stage::Actor), call)?;
         let mut tries = Tries::default();
         loop {
             let followed = async { Ok::<_, Rejection>(self.policies.follow(&self.registry, &self.store).await) };
-            let policies = budget.within(followed).await?;
+            let policies = budget.within(pin!(followed)).await?;
             let exposed = exposure::find(trail.at(Stage::Resolve), identified.clone(), &self.registry, policies)?;
             let valid = schema::validate(trail.at(Stage::Schema), exposed, &self.store)?;
-            let permit = budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?;
+            let permit = budget.within(pin!(policy::decide(trail.at(Stage::Policy), valid, &self.resources))).await?;
             let grant = match self.settle(trail.at(Stage::Approval), permit, &budget).await? {
                 Approval::Granted(grant) => grant,
-                Approval::Known(known) => return budget.within(record::known(trail, known, &self.store)).await,
-                Approval::Waiting(filed) => return budget.within(record::waiting(trail, filed, &self.store)).await,
+                Approval::Known(known) => return budget.within(pin!(record::known(trail, known, &self.store))).await,
+                Approval::Waiting(filed) => {
+                    return budget.within(pin!(record::waiting(trail, filed, &self.store))).await;
+                }
             };
             trail.at(Stage::Idempotency);
-            let body = budget.within(self.context(&context, &grant)).await?; // nothing is spent yet
-            let begun = match budget.within(idempotency::begin(trail, grant, &self.store)).await? {
+            let body = budget.within(pin!(self.context(&context, &grant))).await?; // nothing is spent yet
+            let begun = match budget.within(pin!(idempotency::begin(trail, grant, &self.store))).await? {
                 Beginning::Begun(begun) => begun,
                 Beginning::KeyTaken(again) => {
                     identified = tries.key_taken(again)?;
@@ -158,7 +161,7 @@ impl Core {
         budget: &Budget<'_>,
     ) -> Result<Approval, Rejection> {
         let span = telemetry::approval();
-        let settled = self.agreed(trail, permit, budget).instrument(span.clone()).await;
+        let settled = pin!(self.agreed(trail, permit, budget)).instrument(span.clone()).await;
         match &settled {
             Ok(approval) => {
                 let (outcome, id) = approval.told();
@@ -178,14 +181,15 @@ impl Core {
     ) -> Result<Approval, Rejection> {
         let approver = self.approver.as_ref();
         let inline = approver.is_some();
-        let settled = budget.within(approval::settle(trail, permit, &self.store, &self.ids, inline)).await?;
+        let settled = budget.within(pin!(approval::settle(trail, permit, &self.store, &self.ids, inline))).await?;
         let (filed, approver) = match (settled, approver) {
             (Approval::Waiting(filed), Some(approver)) => (filed, approver),
             (settled, _) => return Ok(settled),
         };
         budget.excused(approver.ask(self, &filed)).await?;
-        match budget.within(filed.decided(trail, &self.store)).await? {
-            Ok(permit) => budget.within(approval::settle(trail, permit, &self.store, &self.ids, false)).await,
+        let decided = budget.within(pin!(filed.decided(trail, &self.store))).await?;
+        match decided {
+            Ok(permit) => budget.within(pin!(approval::settle(trail, permit, &self.store, &self.ids, false))).await,
             Err(undecided) => Ok(Approval::Waiting(undecided)),
         }
     }

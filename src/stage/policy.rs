@@ -1,5 +1,6 @@
 //! What the policies say about this call, with fresh facts: also on resume, and before every replay.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tracing::Instrument as _;
@@ -29,7 +30,7 @@ pub(crate) struct Permit {
 
 pub(crate) async fn decide(trail: &mut Trail, valid: Valid, resources: &Resources) -> Result<Permit, Rejection> {
     let span = telemetry::policy();
-    let decided = decided(trail, valid, resources).instrument(span.clone()).await;
+    let decided = pin!(decided(trail, valid, resources)).instrument(span.clone()).await;
     let (outcome, code) = match &decided {
         Ok(Permit { gates: None, .. }) => ("allow", None),
         Ok(Permit { gates: Some(_), .. }) => ("require_approval", None),

@@ -3,7 +3,9 @@
 mod log;
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
@@ -25,6 +27,13 @@ use super::sql::{self, Sql};
 use crate::approval::ApprovalState;
 use crate::clock::{Clock, Timestamp};
 use crate::{ApprovalId, ExecutionId};
+
+/// How many connections read at once: one a core, within these bounds.
+const LEAST: u32 = 2;
+const MOST: u32 = 4;
+
+/// How much each of them keeps of the file: 512 KiB, as SQLite wants it said. The kernel keeps the rest.
+const CACHE: &str = "-512";
 
 /// The most decisions that are read at once: each may be as large as an input.
 const MAX_SEEN: usize = 1_000;
@@ -93,7 +102,11 @@ impl Readers {
     }
 
     pub(super) fn with(options: SqliteConnectOptions, clock: Clock) -> Self {
-        let pool = SqlitePoolOptions::new().max_connections(4).test_before_acquire(false);
+        // More of them than cores read no faster, and each has a thread, an arena of the allocator and a cache for itself.
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let most = u32::try_from(cores).unwrap_or(MOST).clamp(LEAST, MOST);
+        let options = options.pragma("cache_size", CACHE);
+        let pool = SqlitePoolOptions::new().max_connections(most).test_before_acquire(false);
         let pool = pool.idle_timeout(None).max_lifetime(None);
         Self { pool: pool.connect_lazy_with(options), clock }
     }
