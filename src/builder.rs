@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::background::Background;
+#[cfg(feature = "http")]
 pub(crate) use self::build::path;
 pub use self::problem::{BuildError, Problem};
 use crate::BoxError;

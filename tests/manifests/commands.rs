@@ -192,14 +192,20 @@ impl Alive {
         format!("read -r _; exec 3<>/dev/tcp/127.0.0.1/{}; echo $$ $PPID >&3; ", self.0.local_addr().unwrap().port())
     }
 
-    /// Waits until the script has begun.
+    /// Waits until the script has begun. One that was ended before it could speak is nobody.
     pub(super) async fn family(&self) -> Family {
-        let accepted = tokio::time::timeout(Duration::from_secs(30), self.0.accept()).await.expect("it begins");
-        let mut stream = BufReader::new(accepted.unwrap().0);
-        let mut line = String::new();
-        stream.read_line(&mut line).await.unwrap();
-        let ids: Vec<u32> = line.split_whitespace().map(|it| it.parse().unwrap()).collect();
-        Family { command: ids[0], guard: ids[1], stream }
+        let begun = async {
+            loop {
+                let mut stream = BufReader::new(self.0.accept().await.unwrap().0);
+                let mut line = String::new();
+                let read = stream.read_line(&mut line).await;
+                if read.is_ok() && line.ends_with('\n') {
+                    let ids: Vec<u32> = line.split_whitespace().map(|it| it.parse().unwrap()).collect();
+                    return Family { command: ids[0], guard: ids[1], stream };
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), begun).await.expect("it begins")
     }
 }
 
