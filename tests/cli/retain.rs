@@ -221,7 +221,7 @@ async fn an_export_stops_at_a_hole_in_the_log_and_says_so() {
     // Wherever the hole is in what was asked for.
     for flags in [&["--after", "299"][..], &["--after", "298", "--until", "300"], &["--after", "300", "--until", "301"]]
     {
-        let ran = old.run(&[&["export", "--json"], flags].concat());
+        let ran = old.run(&[&["export"], flags].concat());
         assert!(ran.code != 0 && ran.err.contains("is missing"), "{flags:?}: {} {}", ran.code, ran.err);
     }
     assert_eq!(old.run(&["export", "--after", "301"]).code, 0);
