@@ -7,6 +7,7 @@ use serde_json::json;
 use super::peer::{Peer, Reply};
 use super::{Files, dana, guarded, manifest};
 use crate::http::harness::{Request, TestServer, auth, token};
+#[cfg(feature = "otel")]
 use crate::telemetry::Spans;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -55,6 +56,7 @@ async fn without_spans_a_trace_is_passed_on_as_it_came() {
     }
 }
 
+#[cfg(feature = "otel")]
 #[tokio::test]
 async fn where_spans_are_exported_the_attempt_is_the_parent() {
     let (spans, guard) = Spans::collect();
