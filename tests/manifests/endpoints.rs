@@ -7,7 +7,7 @@ use countersign::manifest::ManifestSettings;
 use countersign::{Actor, Identity};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::peer::{Peer, Reply, Seen};
 use super::{Files, NEXT_SECRET, SECRET, dana, fate, invoke, manifest};
@@ -223,11 +223,10 @@ async fn only_an_explicit_statement_says_that_nothing_happened() {
 
 #[tokio::test]
 async fn a_connection_never_made_is_a_write_that_did_not_happen() {
-    let gone = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        format!("http://{}", listener.local_addr().unwrap())
-    };
-    let no_tls = Peer::new(&[Reply::Bytes("not tls\r\n")]).await.origin.replace("http:", "https:");
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap(); // so that nobody else listens there meanwhile
+    let gone = format!("http://{}", closed.local_addr().unwrap());
+    let no_tls = Peer::new(&[Reply::ResetEarly]).await.origin.replace("http:", "https:");
     for origin in [gone, no_tls] {
         let app = both(&origin).app(&at(&origin)).await;
         let outcome = invoke(&app, "things.change", json!({})).await;
