@@ -124,13 +124,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let export = directory.path().join("log");
         let note = |size: i64| format!("log\n{size}\n{:0>44}\n\n\u{2014} log {}\n\n", "=", "A".repeat(100));
-        let all: String = (1..=3_000).map(note).collect();
+        let all: String = (1..=4_000).map(note).collect();
         assert!(all.len() > 2 * usize::try_from(TAIL).unwrap());
-        let torn = note(3_001);
+        let torn = note(4_001);
         let path = with(&export, ".checkpoints");
         for cut in 0..torn.len() {
             std::fs::write(&path, [all.as_bytes(), &torn.as_bytes()[..cut]].concat()).unwrap();
-            assert_eq!(Checkpoints::open(&export, 7).unwrap().at, 3_000, "{cut}");
+            assert_eq!(Checkpoints::open(&export, 7).unwrap().at, 4_000, "{cut}");
             assert!(std::fs::read(&path).unwrap() == all.as_bytes(), "{cut}");
         }
         std::fs::write(&path, "a line\n".repeat(100_000)).unwrap();

@@ -204,7 +204,7 @@ pub(in crate::http::openapi) static OPERATIONS: [Described; 20] = [
         path: "/v1/audit/events/stream",
         id: "streamEvents",
         tag: "audit",
-        summary: "The same events as they come; from now on, unless `after` or `Last-Event-ID` says otherwise.",
+        summary: "The same events as they come; from now on, unless `after` or `Last-Event-ID` says otherwise. Where events have left for an archive, `detached` comes first, with `{\"through\":N}`.",
         parameters: &[
             AFTER,
             LAST,
