@@ -88,10 +88,26 @@ pub(crate) enum RetentionError {
 pub(crate) async fn unfinished(log: &LogReader) -> Result<Option<(i64, i64, Vec<PathBuf>)>, StoreError> {
     let (first, through) = (log.first().await?, log.detached().await?);
     let Some(first) = first.filter(|it| *it <= through - through % TILE) else { return Ok(None) };
+    Ok(Some((first, through, archives_from(log, first).await?)))
+}
+
+/// The first row that goes when this plan is carried out, and the archives that have what comes before the plan's own part:
+/// rows that stayed since their portion of 256 was not over.
+///
+/// # Errors
+/// If the database cannot be read.
+pub(crate) async fn going_too(log: &LogReader, plan: &Plan) -> Result<(i64, Vec<PathBuf>), StoreError> {
+    match log.first().await?.filter(|it| *it <= plan.after) {
+        Some(first) => Ok((first, archives_from(log, first).await?)),
+        None => Ok((plan.after + 1, Vec::new())),
+    }
+}
+
+async fn archives_from(log: &LogReader, first: i64) -> Result<Vec<PathBuf>, StoreError> {
     let parts = log.detachments().await?.into_iter().filter(|it| it.through >= first);
     let mut archives: Vec<PathBuf> = parts.map(|it| it.archive.into()).collect();
     archives.dedup();
-    Ok(Some((first, through, archives)))
+    Ok(archives)
 }
 
 /// Checks the log from its beginning, and archives of a part of it; what is wrong with one of them is an error.

@@ -65,6 +65,18 @@ impl Checkpoints {
     }
 }
 
+/// Whether a path is a database's, or that of a file which is always beside it.
+pub(crate) fn is_of_database(database: &Path, path: &Path) -> bool {
+    let resolved = |it: &Path| {
+        let parent = it.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let there = || Some(std::fs::canonicalize(parent).ok()?.join(it.file_name()?));
+        std::fs::canonicalize(it).ok().or_else(there)
+    };
+    let Some(path) = resolved(path) else { return false };
+    let endings = ["", "-wal", "-shm", "-journal", ".key", ".writer", ".checkpoints"];
+    endings.iter().any(|it| resolved(&with(database, it)).as_ref() == Some(&path))
+}
+
 /// Where the last whole checkpoint ends, and the size of the largest one. A note is a text, whose second line is its size,
 /// an empty line, lines of signatures, and an empty line.
 fn whole(text: &[u8]) -> (usize, i64) {

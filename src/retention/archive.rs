@@ -29,6 +29,8 @@ pub(crate) enum ArchiveError {
     Store(#[from] StoreError),
     #[error("it ends with event {ends}, and what leaves now begins behind {after}")]
     Gap { ends: i64, after: i64 },
+    #[error("it belongs to the database itself")]
+    Own,
     #[error("it begins with event {first}, and what leaves now begins behind {after}")]
     Late { first: i64, after: i64 },
     #[error("it ends with an event {0} that is not this log's")]
@@ -65,6 +67,9 @@ impl Archive {
         path: &Path,
         public: &str,
     ) -> Result<Self, ArchiveError> {
+        if export::is_of_database(database, path) {
+            return Err(ArchiveError::Own);
+        }
         let mut file = FileSink::open(path)?;
         let last = file.last(Form::Ndjson)?;
         if let Some(last) = last {

@@ -3,12 +3,13 @@
 //! One read transaction over everything, so that a process that goes on writing does not look like a forger. A table
 //! that is not there is an empty one: what is missing then shows by what remains.
 
+use std::fs;
 use std::path::Path;
 
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 
-use super::db::{Cell, Read, options, query, values};
+use super::db::{Cell, Read, beside, options, query, values};
 use super::{StoreError, sql};
 
 /// Bytes of a column; `None` where there are none.
@@ -40,8 +41,19 @@ pub(crate) struct Evidence {
 impl Evidence {
     /// Opens the file for reading only, and fixes the instant.
     pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut link = options(path).read_only(true).connect().await.map_err(unavailable)?;
-        link.execute("BEGIN").await.map_err(unavailable)?;
+        let opened = Self::open_with(options(path).read_only(true)).await;
+        if opened.is_ok() || fs::metadata(beside(path, "-wal")).is_ok_and(|it| it.len() > 0) {
+            return opened.map_err(unavailable);
+        }
+        // Where nothing can be written, not even SQLite's own files beside it: nobody else writes there either, and all
+        // is in the file itself.
+        Self::open_with(options(path).read_only(true).immutable(true)).await.map_err(unavailable)
+    }
+
+    async fn open_with(options: SqliteConnectOptions) -> Result<Self, sqlx::Error> {
+        let mut link = options.connect().await?;
+        link.execute("BEGIN").await?;
+        link.execute("SELECT 1 FROM sqlite_master LIMIT 1").await?;
         Ok(Self { link })
     }
 

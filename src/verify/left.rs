@@ -94,7 +94,9 @@ impl Left {
             }
             archived.add(&archive);
         }
-        let (from, through) = given.part.unwrap_or((start + 1, if given.are_all { self.through } else { start }));
+        // What is still there of what may leave is in the archives already.
+        let said = self.said.as_ref().map_or(0, |it| it.1.through);
+        let (from, through) = given.part.unwrap_or((start + 1, if given.are_all { said } else { start }));
         archived.check(from, through, findings);
         Ok(archived)
     }

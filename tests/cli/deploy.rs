@@ -57,7 +57,7 @@ fn the_table_has_every_key_with_its_default() {
         };
         variables.push((format!("COUNTERSIGN_{name}"), default.to_owned()));
     }
-    assert_eq!(variables.len(), 19, "{variables:?}");
+    assert_eq!(variables.len(), 21, "{variables:?}");
     let set = Config::read(None, variables).unwrap();
     let plain = Config::read(None, []).unwrap();
     assert_eq!(format!("{:?}", set.http), format!("{:?}", plain.http));

@@ -119,11 +119,21 @@ async fn what_leaves_verifies_from_the_archive_alone_and_with_the_log_that_goes_
 
     assert_eq!(old.retain("a.ndjson").code, 1, "the export still holds the rest");
     assert_eq!(old.run(&["export", "--cursor", "siem", "--out", "siem.ndjson"]).code, 0);
+    // Some rows of the archive before are still there, and go now.
     let away = old.shell.path().join("away");
-    std::fs::rename(old.shell.path().join("a.ndjson"), &away).unwrap(); // older archives may be elsewhere by now
+    std::fs::rename(old.shell.path().join("a.ndjson"), &away).unwrap();
+    let ran = old.retain("b.ndjson");
+    assert!(ran.code == 5 && ran.err.contains("the archive before this one"), "{}", ran.err);
+    let whole = std::fs::read_to_string(&away).unwrap();
+    old.shell.write("a.ndjson", &whole.lines().take(690).fold(String::new(), |text, it| text + it + "\n"));
+    let ran = old.retain("b.ndjson");
+    assert!(ran.code == 1 && ran.err.contains("691 missing; nothing has left"), "{}", ran.err);
+    let (code, report) = old.verify(&["--archive", "a.ndjson"]);
+    let missing = json!([{"seq": 691, "through": 700, "kind": "missing", "detail": "in no archive"}]);
+    assert_eq!((code, &report["findings"]), (1, &missing));
+    std::fs::rename(&away, old.shell.path().join("a.ndjson")).unwrap();
     let ran = old.retain("b.ndjson");
     assert_eq!((ran.code, &ran.json()["detached"]), (0, &json!({"from": 701, "through": 1_000})), "{}", ran.err);
-    std::fs::rename(away, old.shell.path().join("a.ndjson")).unwrap();
     assert_eq!(old.state().await, (769, 1_002 - 768, 1_000));
     let (code, report) = old.verify_alone("b.ndjson", &["--from", "b.ndjson.from"]);
     assert_eq!((code, &report["events"], &report["covered"]), (0, &json!(300), &json!(1_000)), "{report}");
@@ -180,6 +190,12 @@ async fn whoever_asks_for_what_has_left_is_told_so() {
     }
     assert_eq!(old.run(&["export", "status", "--json"]).json(), json!([]), "no cursor that can go nowhere");
     assert_eq!(old.run(&["export", "--until", "512", "--after", "512"]).code, 0);
+    let ran = old.run(&["export", "--after", "2025-01-01"]);
+    assert!(
+        ran.code == 5 && ran.err.contains("have left the database"),
+        "some of them may be of that time: {}",
+        ran.err
+    );
     assert_eq!(old.run(&["export", "--after", "512", "--out", "rest.ndjson"]).code, 0);
     let listed = old.run(&["list", "--limit", "1"]);
     assert!(listed.out.contains("events up to 512 have left the database"), "{}", listed.out);
@@ -192,6 +208,15 @@ async fn whoever_asks_for_what_has_left_is_told_so() {
     let db = format!("sqlite:{}", old.database.display());
     let history = old.shell.run(&["policy", "history", "--db", &db]);
     assert!(history.out.contains("all changes have left the database"), "{}", history.out);
+    // What a command writes anew is what it has written before, and nothing else.
+    for name in ["a.ndjson", "log.key.pub"] {
+        let before = std::fs::read_to_string(old.shell.path().join(name)).unwrap();
+        assert_eq!(old.run(&["prove", "5", "--archive", "a.ndjson", "--out", name]).code, 5);
+        let ran = old.run(&["verify", "--key", "log.key.pub", "--archive", "a.ndjson", "--save", name]);
+        assert!(ran.code == 5 && ran.err.contains("is something else, and stays"), "{}", ran.err);
+        assert_eq!(std::fs::read_to_string(old.shell.path().join(name)).unwrap(), before);
+    }
+    assert_eq!(old.run(&["prove", "6", "--archive", "a.ndjson", "--out", "proof"]).code, 0);
     // An archive whose lines are others proves nothing.
     let archive = std::fs::read_to_string(old.shell.path().join("a.ndjson")).unwrap();
     old.shell.write("forged.ndjson", &archive.replace("\"count\":150", "\"count\":151"));
@@ -272,6 +297,13 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
     assert!(ran.code == 5 && ran.err.contains("it begins with event 101"), "{}", ran.err);
     assert_eq!(old.shell.run(&["audit", "verify", "--export", "other.ndjson"]).code, 1);
     assert_eq!(old.retain("other.ndjson").code, 1, "each line of an archive is looked at");
+    for ending in ["", "-wal", ".key", ".checkpoints"] {
+        let path = format!("{}{ending}", old.database.display());
+        let before = std::fs::read(&path).ok();
+        let ran = old.retain(&path);
+        assert!(ran.code == 5 && ran.err.contains("it belongs to the database itself"), "{ending}: {}", ran.err);
+        assert!(std::fs::read(&path).ok() == before || ending == "-wal", "{ending}");
+    }
     assert_eq!(old.state().await, (1, 600, 0));
     assert_eq!(std::fs::read_to_string(old.shell.path().join("notes.md")).unwrap(), "# Notes\n\nOf mine.\n");
 
@@ -290,7 +322,7 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
         assert_eq!((code, &report["findings"]), (1, &edited));
     }
     let (code, report) = old.verify(&["--archive", "part.ndjson"]);
-    let missing = json!([{"seq": 101, "through": 512, "kind": "missing", "detail": "in no archive"}]);
+    let missing = json!([{"seq": 101, "through": 600, "kind": "missing", "detail": "in no archive"}]);
     assert_eq!((code, &report["findings"]), (1, &missing));
     assert_eq!(old.verify(&["--archive", "part.ndjson", "--archive", "copy.ndjson"]).0, 0);
     let ran = old.run(&["verify", "--archive", "none.ndjson"]);

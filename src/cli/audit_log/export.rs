@@ -34,6 +34,10 @@ pub(super) async fn run(args: Export) -> Result<Answer, Failure> {
         Some(ExportCommand::Forget { name, db, .. }) => forget(name, database(&db.db)?).await,
         None => {
             let path = database(&args.db.db)?;
+            if export::is_of_database(&path, Path::new(&args.out)) {
+                let cause = format!("`{}` belongs to the database itself", args.out);
+                return Err(Failure::could_not_run(cause, "name another file: `--out FILE`"));
+            }
             let sink = sink(&args)?;
             match args.cursor.clone() {
                 None => export(&args, LogReader::open(&path), sink, None).await,
@@ -128,7 +132,11 @@ async fn bounds(args: &Export, log: &LogReader) -> Result<(Option<i64>, i64), St
     let after = match args.after {
         None => None,
         Some(Point::Seq(seq)) => Some(seq),
-        Some(Point::Time(time)) => Some(log.before_first_from(time).await?),
+        Some(Point::Time(time)) => {
+            let place = log.before_first_from(time).await?;
+            // Of what has left some may be of that time, unless something that is there is older.
+            Some(if place == log.gone().await? { 0 } else { place })
+        }
     };
     let until = match args.until {
         None => i64::MAX,

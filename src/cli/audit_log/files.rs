@@ -80,6 +80,20 @@ pub(super) fn write(path: &Path, text: &str, is_new: bool, is_secret: bool) -> R
     written.map_err(|error| unwritable(path, &error))
 }
 
+/// Writes a file anew that is not there, is empty, or begins so already: whatever else has that name stays.
+pub(super) fn rewrite(path: &Path, text: &str, beginning: &str) -> Result<(), Failure> {
+    let mut there = Vec::new();
+    let length = u64::try_from(beginning.len()).unwrap_or(u64::MAX);
+    match File::open(path).and_then(|it| it.take(length).read_to_end(&mut there)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(path, &error)),
+        Ok(_) if !there.is_empty() && there != beginning.as_bytes() => {
+            let cause = format!("`{}` is something else, and stays", path.display());
+            return Err(Failure::could_not_run(cause, "name another file"));
+        }
+        Ok(_) | Err(_) => write(path, text, false, false),
+    }
+}
+
 /// Puts a secret in the place of another, so that at every moment one of them is whole.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let next = beside(path, ".new");

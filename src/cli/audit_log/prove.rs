@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::args::Prove;
-use super::files::{database, open, write};
+use super::files::{database, open, rewrite};
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::screen::{Answer, facts};
@@ -24,7 +24,10 @@ pub(super) async fn run(args: Prove) -> Result<Answer, Failure> {
     let log = LogReader::open(&database(&args.db.db)?);
     let Some(body) = body(&args, &log).await? else {
         let detached = log.detached().await.map_err(|it| Failure::of_trail(&it))?;
-        let (cause, next) = if args.archive.is_some() || args.seq > detached {
+        let (cause, next) = if let Some(archive) = &args.archive {
+            let next = "name the archive that has it: `countersign audit retain status`";
+            (format!("event {} is not in `{}`", args.seq, archive.display()), next)
+        } else if args.seq > detached {
             (format!("there is no event {}", args.seq), "see which events there are: `countersign audit list`")
         } else {
             let next = "name its archive: `--archive FILE`; `countersign audit retain status` says which one that is";
@@ -49,7 +52,7 @@ pub(super) async fn run(args: Prove) -> Result<Answer, Failure> {
     let text = match &args.out {
         None => proof,
         Some(path) => {
-            write(path, &proof, false, false)?;
+            rewrite(path, &proof, "c2sp.org/tlog-proof@v1\n")?;
             facts(&[("proof", path.display().to_string()), ("of event", seq.to_string())])
         }
     };

@@ -45,6 +45,9 @@ pub(super) async fn run(args: Retain) -> Result<Answer, Failure> {
         let next = "name the file that they go to: `--archive FILE`; or only look: `--dry-run`";
         return Err(Failure::could_not_run("events leave for an archive, and there is none", next));
     };
+    if archive.to_str().is_none() {
+        return Err(Failure::could_not_run("the archive's name is no text", "name it so that it can be written down"));
+    }
     let trust = Trust::of(&args, &path)?;
     let store = store(path.clone()).await?;
     let done = retain(&store, &path, &trust, before, archive).await;
@@ -108,12 +111,18 @@ async fn retain(
     if plan.is_empty() {
         let json = json!({"detached": null, "deleted": deleted, "old": plan.old, "needed": needs(&plan.needed)});
         let exit = if plan.old > plan.after { Exit::Failed } else { Exit::Done };
-        return Ok(Answer::new(exit, &json, why_nothing(&plan)));
+        let went =
+            if deleted > 0 { format!("{deleted} rows of an ended command are deleted.\n") } else { String::new() };
+        return Ok(Answer::new(exit, &json, went + &why_nothing(&plan)));
     }
     let written = Archive::write(&log, path, &plan, archive, &trust.public).await;
     let written = written.map_err(|it| RetentionError::Archive(archive.display().to_string(), it));
     let written = written.map_err(|it| failed(&it, NOTHING))?;
-    let checked = check(path, &[written.path().to_owned()], trust, (plan.after + 1, plan.through)).await;
+    let (first, mut archives) = retention::going_too(&log, &plan).await.map_err(|it| unavailable(&it))?;
+    archives.retain(|it| it != written.path());
+    are_there(&archives, "the archive before this one")?;
+    archives.push(written.path().to_owned());
+    let checked = check(path, &archives, trust, (first, plan.through)).await;
     let checked = checked.and_then(|()| retention::check_alone(&written, &trust.keys, plan.through));
     checked.map_err(|it| failed(&it, NOTHING))?;
     let done = retention::detach(store, &plan, &written, issuer()).await;
@@ -140,13 +149,21 @@ async fn retain(
 async fn finish(store: &Store, path: &Path, trust: &Trust) -> Result<u64, Failure> {
     let unfinished = retention::unfinished(&store.log()).await.map_err(|it| unavailable(&it))?;
     let Some((first, through, archives)) = unfinished else { return Ok(0) };
-    if let Some(missing) = archives.iter().find(|it| !it.is_file()) {
-        let cause = format!("an earlier command was ended, and its archive `{}` is not there", missing.display());
-        return Err(Failure::could_not_run(cause, "put it back where it was, for as long as this takes"));
-    }
+    are_there(&archives, "an earlier command was ended, and its archive")?;
     let checked = check(path, &archives, trust, (first, through)).await;
     checked.map_err(|it| failed(&it, "nothing more has left"))?;
     purge(store).await
+}
+
+/// What has rows that are to go must be looked at before they do.
+fn are_there(archives: &[PathBuf], which: &str) -> Result<(), Failure> {
+    match archives.iter().find(|it| !it.is_file()) {
+        None => Ok(()),
+        Some(missing) => {
+            let cause = format!("{which} `{}` is not there; nothing more has left", missing.display());
+            Err(Failure::could_not_run(cause, "put it back where it was, for as long as this takes"))
+        }
+    }
 }
 
 async fn check(path: &Path, archives: &[PathBuf], trust: &Trust, part: (i64, i64)) -> Result<(), RetentionError> {
@@ -160,7 +177,11 @@ async fn purge(store: &Store) -> Result<u64, Failure> {
     let bar = Bar::new();
     let done = retention::purge(store, &mut |done, all| bar.show(done, all)).await;
     bar.clear();
-    done.map_err(|it| unavailable(&it))
+    done.map_err(|it| {
+        let cause =
+            format!("the log cannot be had: {it}; what is to go has left, and some of its rows are still there");
+        Failure::could_not_run(cause, "see to the database, then do it again: it goes on from there")
+    })
 }
 
 /// What it came to by then: `left` says that.

@@ -7,7 +7,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::Verify;
-use super::files::{beside, database, open, read, read_text, write};
+use super::files::{beside, database, open, read, read_text, rewrite};
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::screen::{Answer, ERROR, GOOD, HINT, WARNING, table};
@@ -52,7 +52,7 @@ pub(super) async fn run(args: Verify) -> Result<Answer, Failure> {
     bar.clear();
     let report = report.map_err(|it| could_not(&it))?;
     if let (Some(path), Some(verified)) = (&args.save, report.verified()) {
-        write(path, verified, false, false)?;
+        rewrite(path, verified, "countersign verified v1\n")?;
     }
     Ok(told(&report))
 }
