@@ -85,10 +85,10 @@ pub(super) fn rewrite(path: &Path, text: &str, beginning: &str) -> Result<(), Fa
     let mut there = Vec::new();
     let length = u64::try_from(beginning.len()).unwrap_or(u64::MAX);
     match File::open(path).and_then(|it| it.take(length).read_to_end(&mut there)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unwritable(path, &error)),
         Ok(_) if !there.is_empty() && there != beginning.as_bytes() => {
             let cause = format!("`{}` is something else, and stays", path.display());
-            return Err(Failure::could_not_run(cause, "name another file"));
+            Err(Failure::could_not_run(cause, "name another file"))
         }
         Ok(_) | Err(_) => write(path, text, false, false),
     }
