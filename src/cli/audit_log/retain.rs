@@ -192,8 +192,8 @@ fn failed(error: &RetentionError, left: &str) -> Failure {
             let cause = format!("{error}, beginning with {first}; {left}");
             return Failure::ending(Exit::Failed, cause, "see all of it: `countersign audit verify --archive FILE`");
         }
-        RetentionError::Store(_) => "see to the database, then do it again: it goes on from there",
-        RetentionError::Archive(_, ArchiveError::Store(_) | ArchiveError::Export(ExportError::Store(_))) => {
+        RetentionError::Store(_)
+        | RetentionError::Archive(_, ArchiveError::Store(_) | ArchiveError::Export(ExportError::Store(_))) => {
             "see to the database, then do it again: it goes on from there"
         }
         RetentionError::Archive(_, ArchiveError::Sink(SinkError::Io(_)) | ArchiveError::Io(_))
