@@ -280,9 +280,16 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
     let ran = old.retain("other-key.ndjson");
     assert!(ran.code == 1 && ran.err.contains("signature"), "{}", ran.err);
 
+    assert_eq!(old.state().await, (1, 600, 0));
+}
+
+#[tokio::test]
+async fn what_is_no_archive_of_this_log_stays_as_it_is_and_so_does_the_log() {
+    let old = Old::signed_at(&[300, 600]).await;
     old.shell.write("notes.md", "# Notes\n\nOf mine.\n");
-    let other = text.replace("unknown_key", "unknown_kez");
-    old.shell.write("other.ndjson", &other);
+    old.run(&["export", "--out", "begun.ndjson", "--until", "200"]);
+    let text = std::fs::read_to_string(old.shell.path().join("begun.ndjson")).unwrap();
+    old.shell.write("other.ndjson", &text.replace("unknown_key", "unknown_kez"));
     for (name, told) in [("notes.md", "it is no export"), (".", "no regular file")] {
         let ran = old.retain(name);
         assert!(ran.code == 5 && ran.err.contains(told), "{}", ran.err);
@@ -306,11 +313,15 @@ async fn nothing_leaves_a_log_that_is_not_in_order_nor_for_an_archive_that_is_no
     }
     assert_eq!(old.state().await, (1, 600, 0));
     assert_eq!(std::fs::read_to_string(old.shell.path().join("notes.md")).unwrap(), "# Notes\n\nOf mine.\n");
+}
 
+#[tokio::test]
+async fn what_became_of_an_archive_is_found_where_it_is() {
+    let old = Old::signed_at(&[300, 600]).await;
     assert_eq!(old.retain("a.ndjson").code, 0);
-    let part = text.lines().take(100).fold(String::new(), |text, it| text + it + "\n");
-    old.shell.write("part.ndjson", &part);
     let archive = std::fs::read_to_string(old.shell.path().join("a.ndjson")).unwrap();
+    let part = archive.lines().take(100).fold(String::new(), |text, it| text + it + "\n");
+    old.shell.write("part.ndjson", &part);
     old.shell.write("a.ndjson", &archive.replace("\"count\":150", "\"count\":151"));
     let (code, report) = old.verify(&["--archive", "a.ndjson"]);
     let edited = json!([{"seq": 150, "kind": "edited", "detail": "a.ndjson"}]);
