@@ -26,6 +26,7 @@ pub(super) fn line(rule: &Rule) -> Result<String, String> {
 }
 
 /// The same but for its reason, which is for people.
+#[cfg(any(feature = "cli", feature = "testing"))]
 pub(super) fn line_without_reason(rule: &Rule) -> Result<String, String> {
     let mut json = json(rule)?;
     if let Some(annotations) = json.get_mut("annotations").and_then(Value::as_object_mut) {

@@ -46,6 +46,7 @@ pub(crate) const PURGE_EVENTS: Sql = Sql {
 };
 
 /// The first event that is there.
+#[cfg(feature = "cli")]
 pub(crate) const FIRST: &str = "SELECT e.seq FROM audit_event e ORDER BY e.seq LIMIT 1";
 
 /// The last event that has left: not there, and an archive has it.
