@@ -37,14 +37,14 @@ const PROOFS: [Proof; 19] = [
     ),
     pipeline(
         "leave policy out",
-        "budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?",
+        "budget.within(pin!(policy::decide(trail.at(Stage::Policy), valid, &self.resources))).await?",
         "valid",
         "E0308",
     ),
     pipeline(
         "swap schema and policy",
         "schema::validate(trail.at(Stage::Schema), exposed, &self.store)?",
-        "budget.within(policy::decide(trail.at(Stage::Policy), exposed, &self.resources)).await?",
+        "budget.within(pin!(policy::decide(trail.at(Stage::Policy), exposed, &self.resources))).await?",
         "E0308",
     ),
     pipeline(
@@ -133,7 +133,7 @@ const PROOFS: [Proof; 19] = [
     },
     pipeline(
         "forge a permit",
-        "budget.within(policy::decide(trail.at(Stage::Policy), valid, &self.resources)).await?",
+        "budget.within(pin!(policy::decide(trail.at(Stage::Policy), valid, &self.resources))).await?",
         "Permit { valid, presented: None, gates: None, policies: Vec::new(), entities: Default::default() }",
         "E0451",
     ),
