@@ -11,7 +11,7 @@ mod webhook;
 
 use std::io::{self, Write};
 
-pub(crate) use self::beside::{Checkpoints, beside, is_of_database};
+pub(crate) use self::beside::{Checkpoints, beside, is_of_database, with};
 pub(crate) use self::file::{FileSink, sync_directory};
 pub(crate) use self::form::Form;
 pub(crate) use self::webhook::Webhook;

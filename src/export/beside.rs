@@ -110,7 +110,8 @@ pub(crate) fn beside(export: &Path, ending: &str, text: &str) -> io::Result<Path
     Ok(path)
 }
 
-fn with(path: &Path, ending: &str) -> PathBuf {
+/// The path of what is beside a file, with this ending.
+pub(crate) fn with(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

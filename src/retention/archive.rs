@@ -128,8 +128,8 @@ impl Archive {
 
     /// Itself and what is beside it.
     pub(crate) fn open(&self) -> io::Result<(BufReader<File>, Beside)> {
-        let checkpoints = std::fs::read_to_string(with(&self.path, ".checkpoints"))?;
-        let from = with(&self.path, ".from");
+        let checkpoints = std::fs::read_to_string(export::with(&self.path, ".checkpoints"))?;
+        let from = export::with(&self.path, ".from");
         let from = if from.exists() { Some(std::fs::read_to_string(from)?) } else { None };
         Ok((BufReader::new(File::open(&self.path)?), Beside { checkpoints, from }))
     }
@@ -156,15 +156,9 @@ pub(crate) struct Beside {
     pub(crate) from: Option<String>,
 }
 
-fn with(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
-
 /// What a file without any event has beside it is what this file begins with, and nothing of another one.
 fn begins(path: &Path, beginning: Option<&str>) -> Result<(), ArchiveError> {
-    let beside = |ending: &str| std::fs::read_to_string(with(path, ending)).ok();
+    let beside = |ending: &str| std::fs::read_to_string(export::with(path, ending)).ok();
     if beside(".checkpoints").is_some_and(|it| !it.is_empty()) {
         return Err(ArchiveError::Beside(".checkpoints"));
     }
